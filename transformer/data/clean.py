@@ -53,7 +53,7 @@ def _has_meaning(mark: str, before: str, after: str, is_right_to_left: bool) -> 
     if mark == ZERO_WIDTH_SPACE:
         return _is_in(UNSPACED, before)
     if _is_in(DIRECTIONS, mark):
-        return is_right_to_left and not (before.isalnum() and after.isalnum())
+        return is_right_to_left and not all(kind and kind in "LMN" for kind in kinds)  # not within a word
     if _is_in(VARIATIONS, mark):  # which form of a symbol is shown
         return kinds[0] in ("S", "P") or after == KEYCAP
     if _is_in(IDEOGRAPHIC_VARIATIONS, mark):

@@ -22,7 +22,7 @@ const LONG_RUNS = new RegExp(String.raw`(\p{M}{${MAX_MARKS}})\p{M}+`, "gu");
 const SPACE_RUNS = new RegExp(`[${SPACES}]+`, "gu"), OUTER = /^ | $/gu;
 
 // For each kind of invisible character, whether it says something between two visible ones.
-const isSymbol = /\p{S}/u, isMark = /[\p{S}\p{P}]/u, isWord = /[\p{L}\p{N}]/u;
+const isSymbol = /\p{S}/u, isMark = /[\p{S}\p{P}]/u, isWord = /[\p{L}\p{M}\p{N}]/u;
 const MEANING = [
   ["\\u200c", before => matching(JOINING).test(before)],
   ["\\u200d", (before, after) => matching(JOINING).test(before) || (isSymbol.test(before) && isSymbol.test(after))],
