@@ -532,3 +532,15 @@ def test_a_device_or_precision_that_nobody_has_is_refused_with_the_settings(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         from_dict(InferenceSettings, {"device": device, "precision": precision})
+
+
+def test_a_text_without_a_letter_stays_as_it_is_unless_the_model_has_learned_otherwise(translator: Translator) -> None:
+    texts = ["123", "---", "...", "😀", "00:00:01,000 --> 00:00:04,000", "3.50 €", "١٢٣", "½ + ²", " 1\u00a0000 "]
+    assert translator.translate(texts) == [text.strip() for text in texts]
+    assert translator.translate("\u200b") == ""
+    apart = " ".join(translator.translate(["Wir gehen.", "Ja."]))
+    assert translator.translate("Wir gehen. 123. Ja. 😀", split_lines="sentences") == apart.replace(
+        *(apart, f"{translator.translate('Wir gehen.')} 123. {translator.translate('Ja.')} 😀")
+    )
+    translator.keeps_letterless = False
+    assert all(one != text for one, text in zip(translator.translate(texts[:4]), texts, strict=False))

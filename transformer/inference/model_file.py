@@ -47,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "directions": [],
     "length_penalty": DEFAULT_LENGTH_PENALTY,
     "length_ratio": DEFAULT_LENGTH_RATIO,
+    "keeps_letterless": True,
     "alignment": None,
 }
 
@@ -63,6 +64,7 @@ class Description:
     directions: list[str]  # all that were learned, as "de-en", if they are several
     length_penalty: LengthPenalty  # of the model's searches, and the next too
     length_ratio: LengthRatio
+    keeps_letterless: bool  # whether it leaves texts without a letter as they are
     alignment: AlignmentHead | None
 
     def __post_init__(self) -> None:
@@ -93,6 +95,7 @@ def describe(
     directions: Sequence[Direction] = (),
     length_penalty: float = DEFAULT_LENGTH_PENALTY,
     length_ratio: float = DEFAULT_LENGTH_RATIO,
+    keeps_letterless: bool = True,
     alignment: AlignmentHead | None = None,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; `directions` are written only if there are several.
@@ -103,8 +106,14 @@ def describe(
     kind, *other = dict.fromkeys(tokenizer.kind for tokenizer in tokenizers)
     if other:
         raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: a file holds two of one kind")
-    searches = length_penalty, length_ratio
-    plain = asdict(Description(FORMAT, *languages, kind, model.config, several, *searches, alignment))
+    description = Description(
+        *(FORMAT, *languages, kind, model.config, several),
+        length_penalty=length_penalty,
+        length_ratio=length_ratio,
+        keeps_letterless=keeps_letterless,
+        alignment=alignment,
+    )
+    plain = asdict(description)
     read_value(LengthPenalty, length_penalty, "length_penalty")
     return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
 
@@ -216,6 +225,7 @@ def _load(path: Path) -> SavedTranslator:
         description.all_directions,
         description.length_penalty,
         description.length_ratio,
+        description.keeps_letterless,
         description.alignment,
     )
 

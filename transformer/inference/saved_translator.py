@@ -26,6 +26,7 @@ class SavedTranslator:
     directions: Sequence[Direction]  # all that it has learned
     length_penalty: float = DEFAULT_LENGTH_PENALTY
     length_ratio: float = DEFAULT_LENGTH_RATIO
+    keeps_letterless: bool = True
     alignment: AlignmentHead | None = None  # as training has found it, at its end
 
     def check_finetuning(self, config: ModelConfig) -> None:

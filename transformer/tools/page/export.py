@@ -92,6 +92,7 @@ def pack(translator: Translator, precision: str) -> bytes:
         "precision": precision,
         "length_penalty": translator.length_penalty,
         "length_ratio": translator.length_ratio,
+        "keeps_letterless": translator.keeps_letterless,
         "alignment": asdict(translator.alignment) if translator.alignment else None,
         "tensors": tensors,
     }
@@ -148,4 +149,5 @@ def rounded(translator: Translator, precision: str) -> Translator:
                 weight.copy_(integers * scales[..., None])
     result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
     result.length_penalty, result.length_ratio = translator.length_penalty, translator.length_ratio
+    result.keeps_letterless = translator.keeps_letterless
     return result

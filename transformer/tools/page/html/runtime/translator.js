@@ -1,6 +1,7 @@
 // Text in, translation out: tokenizer, model and search put together, as in transformer/inference/translator.py.
 
 import { BOS, EOS, PAD, Tokenizer } from "./tokenizer.js";
+import { SPACES } from "./clean.js";
 import { Change } from "./change.js";
 import { Record } from "./record.js";
 import { DEFAULTS, generator, maxLength, search } from "./search.js";
@@ -8,9 +9,11 @@ import { Transformer } from "./model.js";
 import { logSoftmax, rowsOf, softmax } from "./matrix.js";
 import { splitSentences } from "./sentences.js";
 
+const trimmed = text => text.replace(new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, "gu"), "");
+
 export class Translator {
   // Takes what `unpack` (weights.js) gives.
-  constructor({ languages, directions = [], space = " ", tokenizer, model, parameters, precision, length_penalty = 1, length_ratio = 2, alignment = null, tensors }) {
+  constructor({ languages, directions = [], space = " ", tokenizer, model, parameters, precision, length_penalty = 1, length_ratio = 2, keeps_letterless = true, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
@@ -19,13 +22,14 @@ export class Translator {
     this.directions = directions;
     // What stands between two sentences of the target language.
     this.space = space;
-    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, length_ratio, alignment, max_tokens: model.max_length - 1 };
+    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, length_ratio, keeps_letterless, alignment, max_tokens: model.max_length - 1 };
     this.about.size = { parameters, dim: model.dim, encoder_layers: model.encoder.layers, decoder_layers: model.decoder.layers };
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,
   // log_probability, sentences }, of each sentence { source, text, pieces, ids, score, log_probability, attention, cut }.
   *translate(text, options) {
+    if (this.isKept(text)) return { text: trimmed(text), pieces: [], ids: [], score: 0, log_probability: 0, sentences: [] };
     const found = yield* this.findEach(text, options, this.about.max_tokens);
     const sentences = found.map(({ text, ids, hypotheses: [{ score, log_probability }], read, cut }) =>
       ({ source: text, ...this.show(ids), score, log_probability, attention: read().attention, cut }));
@@ -42,19 +46,37 @@ export class Translator {
     this.space = direction.space;
   }
 
-  // The sentences of a text that have tokens, each with what stands before its translation. Lines stay lines.
-  sentences(text) {
-    const all = text.split("\n").flatMap((line, row) => splitSentences(line).map(sentence => ({ text: sentence, row })));
-    const sentences = all.filter(sentence => this.source.encode(sentence.text).length);
-    const before = at => (at ? "\n".repeat(sentences[at].row - sentences[at - 1].row) || this.space : "");
-    return sentences.map((sentence, at) => ({ text: sentence.text, before: before(at) }));
+  // Whether a text stays as it is: it has no letter.
+  isKept(text) {
+    return this.about.keeps_letterless && /\S/u.test(text) && !/\p{L}/u.test(text);
   }
 
-  // The translations of sentences, { before, ids } each, as one text.
+  // The sentences of a text that have tokens, each with what stands before its translation, and behind the last one: also
+  // sentences that stay as they are, unless all do. Lines stay lines.
+  sentences(text) {
+    const all = text.split("\n").flatMap((line, row) => splitSentences(line).map(sentence => ({ text: sentence, row })));
+    const sentences = all.filter(sentence => this.source.encode(sentence.text).length), allKept = this.isKept(text);
+    const before = at => (at ? "\n".repeat(sentences[at].row - sentences[at - 1].row) || this.space : "");
+    const translated = [];
+    let kept = "";
+    for (const [at, { text }] of sentences.entries()) {
+      kept += before(at);
+      if (!allKept && this.isKept(text)) {
+        kept += trimmed(text);
+      } else {
+        translated.push({ text, before: kept, after: "" });
+        kept = "";
+      }
+    }
+    if (translated.length) translated.at(-1).after = kept;
+    return translated;
+  }
+
+  // The translations of sentences, { before, ids, after } each, as one text.
   join(parts) {
-    const shown = parts.map(({ before, ids }) => ({ before, ...this.show(ids) }));
+    const shown = parts.map(({ before, ids, after = "" }) => ({ before, after, ...this.show(ids) }));
     return {
-      text: shown.map(one => one.before + one.text).join(""),
+      text: shown.map(one => one.before + one.text + one.after).join(""),
       pieces: shown.flatMap(one => one.pieces), ids: shown.flatMap(one => one.ids),
     };
   }
@@ -65,17 +87,17 @@ export class Translator {
   *findEach(text, { sentence = 0, prefix = [], ...options }, limit, remembered = null) {
     this.turnTo(options.languages);
     const sentences = this.sentences(text), chosen = Math.min(sentence, sentences.length - 1), found = [];
-    for (const [at, { text, before }] of sentences.entries()) {
+    for (const [at, { text, before, after }] of sentences.entries()) {
       const settings = { ...options, prefix: at === chosen ? prefix : [] };
       const known = at !== chosen && remembered?.get(text, settings);
       if (known) {
-        found.push({ before, ...known });
+        found.push({ before, after, ...known });
         continue;
       }
       const steps = this.find(text, settings, limit);
       let progress = steps.next();
       for (; !progress.done; progress = steps.next()) yield this.join([...found, { before, ids: progress.value }]);
-      found.push({ before, ids: progress.value.hypotheses[0].ids, ...progress.value });
+      found.push({ before, after, ids: progress.value.hypotheses[0].ids, ...progress.value });
       remembered?.set(text, settings, found.at(-1));
     }
     return found;
