@@ -7,7 +7,7 @@ from itertools import product
 import jaxtyping
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.factories import small_model
@@ -334,3 +334,22 @@ def test_a_step_takes_equally_many_ids_for_every_sentence() -> None:
     cache = model.decoder.init_cache(model.encode(torch.full((2, 7), 5)))
     with pytest.raises(ValueError, match="3 rows cannot be shared out among the 2 sentences of the cache"):
         model.step(torch.full((3,), 2), cache)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "none"])
+def test_an_exported_graph_takes_any_number_of_sentences(positions: str, score: str) -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)  # sizes are symbols while a graph is traced
+    attentions = ("encoder__self_attention", "decoder__self_attention", "decoder__cross_attention")
+    model = small_model(positions=positions, **{f"{attention}__score": score for attention in attentions})
+
+    def batch(size: int) -> tuple[Tensor, Tensor, Tensor]:
+        visible = torch.ones(size, 7, dtype=torch.bool)
+        visible[0, 5:] = False
+        return torch.randint(4, 29, (size, 7)), torch.randint(4, 29, (size, 5)), visible
+
+    sizes = {0: torch.export.Dim("batch", min=2, max=64)}
+    graph = torch.export.export(model, batch(3), dynamic_shapes=(sizes, sizes, sizes)).module()
+    more = batch(7)
+    torch.testing.assert_close(graph(*more), model(*more))

@@ -30,8 +30,12 @@ SIDES = (("source", "src", "original", "quelle"), ("target", "tgt", "trg", "tran
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 
+def is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
 def is_table(path: str) -> bool:
-    return Path(path).name.removesuffix(".gz").endswith(TABLES)
+    return Path(path).name.lower().removesuffix(".gz").endswith(TABLES)
 
 
 def digest_of(files: list[Path]) -> str:
@@ -147,13 +151,13 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
 def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
     try:
-        if path.suffix == ".gz":
+        if is_packed(path):
             with path.open("rb") as packed:
                 if packed.read(2) not in (b"\x1f\x8b", b""):
                     raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says")
             status = path.stat()
             _check_unpacked_size(path, status.st_size, status.st_mtime_ns)
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if is_packed(path) else path.open("rb") as file:
             yield from decode_lines(file.readline, str(path), edges)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -187,7 +191,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def is_csv(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".csv")
+    return path.name.lower().removesuffix(".gz").endswith(".csv")
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from transformer.data.clean import normal_form
 from transformer.data.config import DataSettings
 from transformer.data.languages import marks
-from transformer.data.text_files import Pair, read_raw_pairs
+from transformer.data.text_files import Pair, is_packed, read_raw_pairs
 
 # Scripts written without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese), but for their punctuation: each
 # character counts as a word.
@@ -38,7 +38,7 @@ def read_raw(corpus: DataSettings, split: str) -> Iterator[Line]:
 
 
 def has_byte_order_mark(path: Path) -> bool:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    with gzip.open(path) if is_packed(path) else path.open("rb") as file:
         return file.read(3) == b"\xef\xbb\xbf"
 
 

@@ -422,7 +422,8 @@ class Translator:
                 raise ValueError(f"{place} {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
         if self.warns_of_sources:
-            self._source_check.check(texts, all_ids, line_numbers, place)
+            read = [[] if self.is_kept(text) else ids for text, ids in zip(texts, all_ids, strict=True)]
+            self._source_check.check(texts, read, line_numbers, place)
         if split_lines == "long" and self.warns_of_lines:
             numbered = zip(line_numbers, texts, all_ids, strict=True)
             whole = [(line, text) for line, text, ids in numbered if len(ids) < self.max_length]
@@ -432,6 +433,10 @@ class Translator:
             # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
             encoded.append([part._replace(number=line + (number << 20)) for number, part in enumerate(parts)])
         return encoded
+
+    def is_kept(self, text: str) -> bool:
+        """Whether a text stays as it is."""
+        return self.keeps_letterless and not any(map(str.isalpha, text))
 
     def _parts(self, text: str, ids: list[int], split_lines: SplitLines, place: str) -> list[Part]:
         limit = self.max_length - 1  # EOS takes a place too
@@ -452,7 +457,7 @@ class Translator:
 
     def _parts_of_sentence(self, text: str, encoded: list[list[int]]) -> list[Part]:
         """The sentence itself, where it has no letter and such texts stay as they are."""
-        if self.keeps_letterless and encoded and not any(map(str.isalpha, text)):
+        if self.is_kept(text) and encoded:
             return [Part([], 0, text.strip())]
         return [Part(ids, 0) for ids in encoded]
 

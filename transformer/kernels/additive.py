@@ -59,5 +59,9 @@ def additive_scores(
     A block at a time, computed again in backward. Beside the scores, queries, keys and their gradients, at most three
     blocks of `BLOCK` entries (or of heads × keys × head_dim, for one query of one sentence) are in memory.
     """
+    if torch.compiler.is_compiling():  # a traced graph must not depend on how many blocks a batch has
+        return (
+            torch.tanh(queries[:, :, :, None] + keys[:, :, None]) @ weight[:, None, :, None].to(queries.dtype)
+        ).squeeze(-1)
     scores: Tensor = _AdditiveScores.apply(queries, keys, weight.to(queries.dtype))  # type: ignore[no-untyped-call]
     return scores

@@ -62,12 +62,12 @@ def group_by_sentence(
 ) -> Float[Tensor, "sentence_count heads all_length width"]:
     """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer. Raises ValueError where
     the sentences have not equally many rows."""
-    if len(vectors) == sentence_count:
+    if vectors.size(0) == sentence_count:
         return vectors
-    if len(vectors) % sentence_count:
+    if vectors.size(0) % sentence_count:
         raise ValueError(
-            f"{len(vectors)} rows cannot be shared out among the {sentence_count} sentences of the cache: a step takes "
-            "equally many ids (hypotheses) for every sentence"
+            f"{vectors.size(0)} rows cannot be shared out among the {sentence_count} sentences of the cache: a step "
+            "takes equally many ids (hypotheses) for every sentence"
         )
     return vectors.view(sentence_count, -1, *vectors.shape[1:]).transpose(1, 2).flatten(2, 3)
 
@@ -165,7 +165,7 @@ class MultiHeadAttention(nn.Module):
         if visible is not None and visible.dtype != torch.bool:
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")
         rows, _, length, _ = queries.shape
-        queries = group_by_sentence(queries, len(key_values.keys))
+        queries = group_by_sentence(queries, key_values.keys.size(0))
         if record is None and self.score.is_dot_product and uses_torch(queries):
             dropout = self.dropout.p if self.training else 0.0
             head_outputs = dot_product_attention(

@@ -89,7 +89,7 @@ class Cache(NamedTuple):
         if kept is None:
             if origins is None:
                 return self
-            kept = torch.arange(len(origins), device=origins.device)
+            kept = torch.arange(origins.size(0), device=origins.device)
         if origins is None:
             origins = torch.arange(hypotheses, device=kept.device)[None]
         rows = (kept[:, None] * hypotheses + origins).flatten()

@@ -114,7 +114,7 @@ class DecoderLayer(nn.Module):
     def init_cache(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
         """Projects the keys and values of the encoded source, once for all steps."""
         source = self.cross_attention.project_kv(memory) if self.cross_attention is not None else None
-        return LayerCache(self.self_attention.empty_cache(len(memory)), source)
+        return LayerCache(self.self_attention.empty_cache(memory.size(0)), source)
 
     def forward(
         self,
