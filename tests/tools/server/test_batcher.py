@@ -208,3 +208,11 @@ def test_only_the_request_at_fault_fails(translator: Translator) -> None:
     for future in (right, whole):
         assert texts_of(future.result()) == texts_of(translator.n_best(["ja"]))
     assert len(held.result()) == 10 * len(LINES)
+
+
+def test_no_more_is_encoded_than_a_turn_takes_and_nothing_for_nobody(translator: Translator, batcher: Batcher) -> None:
+    jobs = [Job(translator, ["a"] * 10_000) for _ in range(4)]
+    jobs[0].future.cancel()
+    assert [job for job, _ in batcher._share_out(jobs)] == jobs[1:]
+    assert not jobs[0].encoded
+    assert all(0 < len(job.encoded) < 1000 for job in jobs[1:])

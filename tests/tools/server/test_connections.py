@@ -25,7 +25,7 @@ from transformer.tools.server.listening import MAX_CONNECTIONS, listen, log_fail
 from transformer.tools.server.served import ServedDirection
 from transformer.tools.server.settings import ServerSettings
 
-HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SETTINGS = ServerSettings(port=0)
 POLICY = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'">"""
 

@@ -8,7 +8,9 @@ from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -96,10 +98,23 @@ def test_auto_finds_the_language_or_leaves_what_is_in_the_target(server: Serving
     assert answer["detectedLanguage"]["language"] == "de", "the words of a tag are no text"
     assert server.translate(english, source="auto")["translatedText"] == english
     assert server.translate(english, source="en", target="en") == {"translatedText": english}
-    assert (
-        server.translate([english, "ja"], source="auto", target="en")["detectedLanguage"]
-        == [{"language": "en", "confidence": pytest.approx(90, abs=10)}] * 2
-    )
+    for texts in ([english, german], [german, english], [german, "1", english]):  # each by itself
+        answer = server.translate(texts, source="auto", target="en")
+        by_text = {german: translator.translate(german), english: english, "1": "1"}
+        assert answer["translatedText"] == [by_text[text] for text in texts]
+        languages = [one["language"] for one in answer["detectedLanguage"]]
+        assert [languages[texts.index(text)] for text in (german, english)] == ["de", "en"]
+
+
+@pytest.mark.parametrize(("host", "status"), [("evil.example", 403), ("evil.example:80", 403), ("localhost:1", 200)])
+def test_a_page_whose_name_leads_to_this_machine_is_refused(server: Serving, host: str, status: int) -> None:
+    request = Request(f"{server.url}health", headers={"Host": host})
+    try:
+        found = urlopen(request).status
+    except HTTPError as error:
+        found = error.code
+        assert "--allowed-host" in error.read().decode()
+    assert found == status
 
 
 @pytest.mark.parametrize(

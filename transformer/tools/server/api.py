@@ -73,18 +73,22 @@ class Api:
             documents = await run_in_threadpool(lambda: [split(text, asked.format) for text in asked.texts])
         except ValueError as error:
             raise HTTPException(400, f"Invalid request: {error}") from error
-        source, confidence = asked.source, 100.0
-        if source == "auto":
+        sources = [(asked.source, 100.0)] * len(documents)
+        if asked.source == "auto":
             # Into which it can be translated, or in which it is already.
             possible = [*(source for source, target in self.directions if target == asked.target), asked.target]
-            prose = " ".join(piece.text for pieces in documents for piece in pieces if piece.translated)
-            source, confidence = (await run_in_threadpool(detect, prose, possible))[0]
+            prose = [" ".join(piece.text for piece in pieces if piece.translated) for pieces in documents]
+            sources = await run_in_threadpool(lambda: [detect(text, possible)[0] for text in prose])
         translated = [[text] for text in asked.texts]
-        if source != asked.target:
-            translated = await self._translate(request, asked, documents, self.directions[source, asked.target])
+        for source in dict.fromkeys(source for source, _ in sources if source != asked.target):
+            places = [place for place, (one, _) in enumerate(sources) if one == source]
+            direction = self.directions[source, asked.target]
+            found = await self._translate(request, asked, [documents[place] for place in places], direction)
+            for place, texts in zip(places, found, strict=True):
+                translated[place] = texts
         answer: dict[str, list[Any]] = {"translatedText": [texts[0] for texts in translated]}
         if asked.source == "auto":
-            answer["detectedLanguage"] = [{"confidence": confidence, "language": source}] * len(translated)
+            answer["detectedLanguage"] = [{"confidence": sure, "language": source} for source, sure in sources]
         if asked.alternatives:
             answer["alternatives"] = [texts[1:] for texts in translated]
         return JSONResponse(answer if asked.is_batch else {key: value for key, [value] in answer.items()})

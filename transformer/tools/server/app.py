@@ -91,10 +91,11 @@ async def send_in_blocks(send: Send, message: Message) -> None:
 
 
 class Bounds:
-    """Bounds the body of a request, sets the headers of each answer, and lets no traceback out."""
+    """Bounds the body of a request, refuses foreign names of the server, sets the headers of each answer, and lets no
+    traceback out."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float) -> None:
-        self.app, self.max_bytes, self.timeout = app, max_bytes, timeout
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float, hosts: frozenset[str] | None) -> None:
+        self.app, self.max_bytes, self.timeout, self.hosts = app, max_bytes, timeout, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         size, has_begun, is_whole = 0, False, False
@@ -132,6 +133,9 @@ class Bounds:
                 raise ClientDisconnect from error  # there is nobody to send to any more
 
         try:
+            host = re.sub(r":\d+$", "", Headers(scope=scope).get("host", "")).lower()
+            if self.hosts is not None and host and host not in self.hosts:
+                raise HTTPException(403, "Invalid request: this server does not answer to its Host (--allowed-host)")
             length = Headers(scope=scope).get("content-length", "")
             if length.isdecimal() and int(length[:20]) > self.max_bytes:
                 raise HTTPException(413, f"Invalid request: its body exceeds {self.max_bytes} bytes")
@@ -160,5 +164,7 @@ def make_app(api: Api) -> Starlette:
         Route("/languages", api.list_languages),
         Route("/health", api.health),
     ]
-    bounds = Middleware(Bounds, max_bytes=api.settings.max_bytes, timeout=api.settings.timeout)
+    bounds = Middleware(
+        Bounds, max_bytes=api.settings.max_bytes, timeout=api.settings.timeout, hosts=api.settings.hosts
+    )
     return Starlette(routes=routes, middleware=[bounds], exception_handlers={HTTPException: answer_error})

@@ -1,8 +1,8 @@
 """One thread that owns the models: what waits is translated together, in rounds in which every request gets its share.
 
-A round is small: a short text does not wait for the whole of a long request, and a request that nobody waits for
-(its future is cancelled) ends with the round. Texts are shared out in the parts that the model translates at once,
-sentences as a rule: a very long line is no exception.
+A round is small: a short text does not wait for the whole of a long request, neither to be encoded nor to be
+translated, and a request that nobody waits for (its future is cancelled) ends with the round. Texts are shared out in
+the parts that the model translates at once, sentences as a rule: a very long line is no exception.
 """
 
 import threading
@@ -21,6 +21,7 @@ NBest = list[list[Translation]]
 ROUND_TOKENS = 2048
 # What a part costs besides its tokens.
 PART_OVERHEAD = 5
+TEXTS_AT_ONCE = 32  # that are encoded, of one request
 
 
 class QueueFullError(Exception):
@@ -29,27 +30,33 @@ class QueueFullError(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """The texts of one request, and the parts of each once they are encoded; `found` has the hypotheses of the parts
-    that are translated already, in order."""
+    """The texts of one request; `encoded` has the parts of the first of them, which come in order, and `found` the
+    hypotheses of the first parts."""
 
     translator: Translator
     texts: list[str]
     future: "Future[NBest]" = field(default_factory=Future)
-    encoded: list[list[Part]] | None = None
+    encoded: list[list[Part]] = field(default_factory=list)
     found: NBest = field(default_factory=list)
 
-    def encode(self, split_lines: SplitLines) -> None:
-        # Numbered within their own request: what sampling draws must not depend on who else asks.
-        self.encoded = self.translator.encode(self.texts, range(1, len(self.texts) + 1), split_lines)
+    def next_parts(self, limit: int, split_lines: SplitLines) -> list[Part]:
+        """The next parts to translate that fit into a limit, at least one; encodes no more texts than that takes."""
+        parts = list(chain.from_iterable(self.encoded))[len(self.found) :]
+        while cost(parts) < limit and (begin := len(self.encoded)) < len(self.texts):
+            texts = self.texts[begin : begin + TEXTS_AT_ONCE]
+            # Numbered within their own request: what sampling draws must not depend on who else asks.
+            more = self.translator.encode(texts, range(begin + 1, begin + 1 + len(texts)), split_lines)
+            self.encoded += more
+            parts += chain.from_iterable(more)
+        return _up_to(limit, parts)
 
     @property
-    def remaining(self) -> list[Part]:
-        """The parts that are not translated yet."""
-        return list(chain.from_iterable(self.encoded or []))[len(self.found) :]
+    def is_done(self) -> bool:
+        return len(self.encoded) == len(self.texts) and len(self.found) == sum(map(len, self.encoded))
 
     def finish(self) -> None:
         found = iter(self.found)
-        results = [self.translator.join([next(found) for _ in parts]) for parts in self.encoded or []]
+        results = [self.translator.join([next(found) for _ in parts]) for parts in self.encoded]
         with suppress(InvalidStateError):  # nobody waits for it any more, or it has failed
             self.future.set_result(results)
 
@@ -58,11 +65,15 @@ class Job:
             self.future.set_exception(error)
 
 
+def cost(parts: Sequence[Part]) -> int:
+    return sum(len(part.ids) + PART_OVERHEAD for part in parts)
+
+
 def _up_to(limit: int, parts: Sequence[Part]) -> list[Part]:
     """The first parts that fit into a limit, at least one."""
     taken: list[Part] = []
     for part in parts:
-        limit -= len(part.ids) + PART_OVERHEAD
+        limit -= cost([part])
         if taken and limit < 0:
             break
         taken.append(part)
@@ -96,7 +107,7 @@ class Batcher:
             shares = self._share_out(self._waiting())
             self._translate(shares)
             for job, _ in shares:
-                if not job.remaining:
+                if job.is_done:
                     job.finish()
             with self._changed:
                 for job, _ in shares:
@@ -118,16 +129,14 @@ class Batcher:
         """The jobs that have a turn in this round, each with the parts that are next."""
         shares, left = [], ROUND_TOKENS
         for job in jobs:
-            if left > 0:
+            if left > 0 and not job.future.done():  # its client may have gone meanwhile
                 try:
-                    if job.encoded is None:
-                        job.encode(self.split_lines)
+                    parts = job.next_parts(max(1, ROUND_TOKENS // len(jobs)), self.split_lines)
                 except Exception as error:
                     job.fail(error)
                     continue
-                parts = _up_to(ROUND_TOKENS // len(jobs), job.remaining)
                 shares.append((job, parts))
-                left -= sum(len(part.ids) + PART_OVERHEAD for part in parts)
+                left -= cost(parts)
         return shares
 
     def _translate(self, shares: list[tuple[Job, list[Part]]]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from transformer.config import PATH, Settings, UsageError
+from transformer.config import PATH, Settings, UsageError, setting
 from transformer.inference.settings import InferenceSettings, Precision
 
 PACKAGES = ("starlette", "uvicorn", "python_multipart")
@@ -22,6 +22,9 @@ class ServerSettings(Settings):
     """0: any free port"""
     host: str = "127.0.0.1"
     """127.0.0.1: only this machine can connect | 0.0.0.0: every machine that can reach this one"""
+    allowed_host: list[str] = setting([])
+    """a further name under which this machine alone may ask, as behind a proxy: else a page of the web whose name is
+    turned to 127.0.0.1 could ask too"""
     api_key_file: Annotated[str, PATH] | None = None
     """a file with a key on one line; then every request to translate must have this key"""
     page: bool | None = None
@@ -58,6 +61,11 @@ class ServerSettings(Settings):
     def max_bytes(self) -> int:
         """Of the body of a request."""
         return OTHER_BYTES + MAX_CHARACTER_BYTES * self.max_characters
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The names that a request may give the server; None: any."""
+        return frozenset(("127.0.0.1", "[::1]", "localhost", *self.allowed_host)) if self.is_local else None
 
     @property
     def is_local(self) -> bool:
