@@ -58,7 +58,7 @@ def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: py
 
 
 def printed(cell: nbformat.NotebookNode) -> str:
-    return "".join(output.text for output in cell.get("outputs", []) if output.output_type == "stream").strip()
+    return "".join(output.text for output in cell.get("outputs", []) if output.get("name") == "stdout").strip()
 
 
 @pytest.mark.long

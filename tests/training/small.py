@@ -24,7 +24,12 @@ SETTINGS = from_dict(
     composed(
         *("training.learning_rate=1e-2", "training.weight_decay=0.1", "training.schedule=cosine"),
         *("training.warmup_steps=4", "training.label_smoothing=0.1", "training.validate_every=10"),
-        *("training.patience=5", "training.samples=0", "training.averaging={decay: 0.9, count: 3}"),
+        *(
+            "training.patience=5",
+            "training.samples=0",
+            "training.choose_by=bleu",
+            "training.averaging={decay: 0.9, count: 3}",
+        ),
     )["training"],
     "training",
 )

@@ -132,7 +132,7 @@ def test_the_last_weights_are_kept_where_they_translate_better_than_the_mean(
 ) -> None:
     averaged = {"training__averaging__kind": "last", "training__averaging__count": 100, "test": False}
     train(run := tmp_path / "run", settings(corpus(tmp_path), **averaged | changes))
-    line = r"^validation BLEU: (.*) averaged, (.*) with the last step's weights: the (last|averaged) are kept$"
+    line = r"^validation bleu: (.*) averaged, (.*) with the last step's weights: the (last|averaged) are kept$"
     found = re.search(line, capsys.readouterr().err, re.MULTILINE)
     assert found
     averaged_bleu, last_bleu = float(found[1]), float(found[2])  # rounded

@@ -206,7 +206,7 @@ def test_a_run_ends_after_so_many_validations_without_a_better_bleu(
     # Of equal ones the later is kept.
     best = torch.load(tmp_path / "checkpoints" / "best.ckpt", weights_only=True)
     wanted = max(range(done), key=lambda number: (BLEUS[number], number)) + 1
-    assert (best["progress"]["step"], best["progress"]["best_bleu"]) == (wanted, BLEUS[wanted - 1])
+    assert (best["progress"]["step"], best["progress"]["best_score"]) == (wanted, BLEUS[wanted - 1])
 
 
 def test_a_run_that_is_over_is_validated_and_not_again_when_it_is_resumed(tmp_path: Path) -> None:
@@ -234,3 +234,24 @@ def test_what_a_user_does_at_each_step_sees_the_gradient_and_can_log(tmp_path: P
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4]
     assert [float(row["norm/output"]) for row in rows] == pytest.approx(seen)
     assert min(seen) > 0
+
+
+@pytest.mark.parametrize(
+    ("longest", "asked", "chosen"),
+    [(3, "auto", "chrf"), (4, "auto", "bleu"), (4, "chrf", "chrf"), (3, "bleu", "bleu"), (3, "loss", "loss")],
+)
+def test_chrf_chooses_where_no_reference_has_four_words(tmp_path: Path, longest: int, asked: str, chosen: str) -> None:
+    data = numbers_data(tmp_path)
+    lines = [(source, target) for source, target in data.settings.read("train") if len(target.split()) <= longest]
+    for side, language in enumerate(("de", "en")):
+        (tmp_path / f"x.{language}").write_text("".join(f"{line[side]}\n" for line in lines), encoding="utf-8")
+    few = TranslationData(data.settings, data.tokenizer_settings, seed=1)
+    training = training_for(module_for(few, replace(SETTINGS, choose_by=asked)), few, tmp_path, max_steps=1)
+    assert training.choose_by == chosen
+    training.fit()
+    evaluations = {name: training.evaluate_split(name) for name in training.validation_pairs}
+    assert (
+        (training.progress.best_score or 0) < 0
+        if chosen == "loss"
+        else chosen in evaluations["validation"].scores.values
+    )

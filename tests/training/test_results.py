@@ -15,16 +15,21 @@ SCORES = {"test": Scores({"bleu": 31.25, "chrf": 50.0}, {"bleu": "nrefs:1", "chr
 
 def test_a_sweep_shows_the_scores_of_a_test_or_else_the_one_of_validation() -> None:
     cost = {"ms/step": 12.5}
-    assert Result(30.0, SCORES, cost, [], []).numbers() == {"test/bleu": 31.25, "test/chrf": 50.0, "ms/step": 12.5}
-    assert Result(0.0, {}, cost, [], []).numbers() == {"validation/bleu": 0.0, "ms/step": 12.5}
-    assert Result(None, {}, cost, [], []).numbers() == cost
+    tested = Result(30.0, "bleu", SCORES, cost, [], [])
+    assert tested.numbers() == {
+        "test/bleu": 31.25,
+        "test/chrf": 50.0,
+        "ms/step": 12.5,
+    }
+    assert Result(0.0, "bleu", {}, cost, [], []).numbers() == {"validation/bleu": 0.0, "ms/step": 12.5}
+    assert Result(None, "bleu", {}, cost, [], []).numbers() == cost
 
 
 @pytest.mark.parametrize(("bleu", "said"), [(0.0, "BLEU 0.0"), (None, "nothing was validated")])
 def test_a_run_without_its_test_says_its_validation_and_how_to_test_it(
     capsys: pytest.CaptureFixture[str], bleu: float | None, said: str
 ) -> None:
-    show_result(Result(bleu, {}, {}, [], []), Path("my_run"), BEAM)
+    show_result(Result(bleu, "bleu", {}, {}, [], []), Path("my_run"), BEAM)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"validation: {said}"
     assert lines[-1].strip() == "translator train resume=my_run test=true"
@@ -36,9 +41,8 @@ def test_the_next_commands_have_the_search_of_the_test_and_no_more(
 ) -> None:
     # The length penalty is the model's own by now.
     search = replace(BEAM, min_length=3, length_penalty=1.5)
-    show_result(
-        Result(30.0, SCORES, {}, [(sentence, "A dog.", "The dog.")], ["test: 2 were cut"]), Path("my_run"), search
-    )
+    result = Result(30.0, "bleu", SCORES, {}, [(sentence, "A dog.", "The dog.")], ["test: 2 were cut"])
+    show_result(result, Path("my_run"), search)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert "test: BLEU 31.2   chrF 50.0" in lines
     assert "test: 2 were cut" in lines

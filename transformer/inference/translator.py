@@ -325,18 +325,15 @@ class Translator:
 
         def n_best(search: SearchSettings) -> list[list[Translation]]:
             translations = iter(self.n_best_parts([*chain.from_iterable(encoded)], search, batch_tokens))
-            joined = [self.join([next(translations) for _ in parts]) for parts in encoded]
-            cut = [line for line, found in zip(line_numbers, joined, strict=True) if found[0].is_cut]
-            if cut and self.warns_of_lines:
-                place = f"{self.lines_of} line".strip()
-                log.warning(
-                    "%d of %d translations were cut at the length limit, the first of %s %d: a larger length_ratio "
-                    "allows more",
-                    *(len(cut), len(joined), place, cut[0]),
-                )
-            return joined
+            return [self.join([next(translations) for _ in parts]) for parts in encoded]
 
-        return [n_best(search) for search in searches]
+        found = [n_best(search) for search in searches]
+        cut = [line for line, (best, *_) in zip(line_numbers, found[0], strict=True) if best.is_cut] if found else []
+        if cut and self.warns_of_lines:
+            place = f"{self.lines_of} line".strip()
+            counts = f"{len(cut):,} of {len(texts):,} translations were cut at the length limit, the first of"
+            log.warning("%s %s %d: a larger length_ratio allows more", counts, place, cut[0])
+        return found
 
     def n_best_parts(
         self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None

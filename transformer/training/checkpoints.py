@@ -29,7 +29,7 @@ class TrainProgress:
     batch: Count = 0  # of the current epoch that are done, by each process
     step: Count = 0  # updates that are done
     validated_step: Annotated[int, ">= -1", "<= 1000000000000"] = -1  # the last that was validated; -1: none
-    best_bleu: float | None = None  # of all validations so far
+    best_score: float | None = None  # of all validations so far
     not_better: Count = 0  # validations in a row, since the best
     log_rows: Count = 0
 
@@ -48,7 +48,10 @@ def read_run(path: Path) -> dict[str, Any]:
             f"{path} is of another version of this program and cannot be resumed; init_from={path} begins a new run "
             "with its weights"
         )
-    from_dict(TrainProgress, checkpoint["progress"], f"{path}: progress")
+    progress = checkpoint["progress"]
+    if isinstance(progress, dict) and "best_bleu" in progress:  # of an earlier version, which knew no other score
+        progress["best_score"] = progress.pop("best_bleu")
+    from_dict(TrainProgress, progress, f"{path}: progress")
     return checkpoint
 
 

@@ -126,7 +126,7 @@ class AveragingSettings(Settings):
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """How the weights are trained. `validate_every` counts steps, `patience` validations without a better BLEU."""
+    """How the weights are trained. `validate_every` counts steps, `patience` validations without a better score."""
 
     initial_embeddings: Literal["random", "cooccurrence"] = "random"
     """random | cooccurrence: pieces that occur together in the training pairs begin with similar vectors (not with
@@ -160,9 +160,12 @@ class TrainingSettings(Settings):
     averaging: AveragingSettings = AveragingSettings()
     """which weights are validated, tested and saved: the current ones, or an average of them"""
     validate_every: Steps = 200
-    """steps; validation BLEU chooses the best checkpoint"""
+    """steps between validations"""
+    choose_by: Literal["auto", "bleu", "chrf", "loss"] = "auto"
+    """auto | bleu | chrf | loss: which validation score chooses the best checkpoint; auto: BLEU, or chrF if no
+    reference has four words, so that BLEU is always 0"""
     patience: Steps = 10
-    """validations without a better BLEU before training stops"""
+    """validations without a better score before training stops"""
     checkpoint_every_steps: Steps | None = None
     """saves last.ckpt also every N steps, not only at each validation (null: off)"""
     checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None = None

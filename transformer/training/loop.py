@@ -21,8 +21,10 @@ from torch import Tensor
 from transformer.data.batching import Batch, limited
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import direction_name
+from transformer.data.text_files import Pair
 from transformer.data.tokenizer import PAD
 from transformer.evaluation.evaluate import Evaluation, evaluate
+from transformer.evaluation.metrics import score
 from transformer.model.attention import AttentionRecord
 from transformer.run import BEST_CHECKPOINT, LAST_CHECKPOINT
 from transformer.signals import Interrupted, SignalHandler
@@ -48,14 +50,16 @@ def seed_batch(seed: int, rank: int, epoch: int, batch: int, device: torch.devic
         torch.manual_seed(number)
 
 
-def mean_bleu(evaluations: dict[str, Evaluation]) -> float:
-    """Each direction counts alike, however many pairs it has."""
-    return sum(one.scores["bleu"] for one in evaluations.values()) / len(evaluations)
+def mean(evaluations: dict[str, Evaluation], measure: str) -> float:
+    """A score, or the loss, of a validation: each direction counts alike, however many pairs it has."""
+    values = [one.scores[measure] if measure != "loss" else float(one.loss or 0) for one in evaluations.values()]
+    return sum(values) / len(values)
 
 
-def mean_loss(evaluations: dict[str, Evaluation]) -> float:
-    losses = [one.loss for one in evaluations.values() if one.loss is not None]
-    return sum(losses) / len(losses)
+def can_be_scored(pairs: Sequence[Pair], language: str) -> bool:
+    """Whether perfect translations would have a BLEU: not if no reference has four words."""
+    references = [reference for _, reference in pairs]
+    return not references or score(references, references, language, ["bleu"])["bleu"] > 1
 
 
 class Training:
@@ -108,6 +112,14 @@ class Training:
             translator.greedy_scores = translator.warns_of_sources = translator.warns_of_lines = False
             self.translators[name] = translator
         self.reporter = Reporter(fabric.is_global_zero, settings, self.throughput)
+        self.choose_by = chosen.choose_by
+        if chosen.choose_by == "auto":
+            languages = {name: translator.target_language for name, translator in self.translators.items()}
+            scored = [can_be_scored(pairs, languages[name]) for name, pairs in self.validation_pairs.items()]
+            self.choose_by = "bleu" if all(scored) else "chrf"
+            if not all(scored):
+                self.reporter.note("no validation reference has four words, so BLEU is 0: chrF chooses the checkpoint")
+        self.validation_metrics = ["bleu", "chrf"] if self.choose_by == "chrf" else ["bleu"]
 
     def resume(self, checkpoint: dict[str, Any], path: Path) -> None:
         """Goes on from what `read_run` has read in the file `path`."""
@@ -262,10 +274,10 @@ class Training:
         return self.settings.trainer.limit_val_batches != 0
 
     def validate(self) -> None:
-        """Scores the weights, or their average; saves best.ckpt if no BLEU was better, and last.ckpt. With
+        """Scores the weights, or their average; saves best.ckpt if no score was better, and last.ckpt. With
         trainer.limit_val_batches=0 it only saves."""
         self.agreement.check_pending()
-        step, best = self.progress.step, self.progress.best_bleu
+        step, best = self.progress.step, self.progress.best_score
         if not self.has_validation:
             self.save(LAST_CHECKPOINT)
             return
@@ -273,21 +285,27 @@ class Training:
         self.average.before_validation(step)
         with self.average.in_use():
             evaluations = {name: self.evaluate_split(name) for name in self.validation_pairs}
-        bleu, loss = mean_bleu(evaluations), mean_loss(evaluations)
-        if is_better := best is None or bleu > best:
-            self.progress = replace(self.progress, validated_step=step, best_bleu=bleu, not_better=0)
+        found = self.chosen_score(evaluations)
+        if is_better := best is None or found > best:
+            self.progress = replace(self.progress, validated_step=step, best_score=found, not_better=0)
         else:
             self.progress = replace(self.progress, validated_step=step, not_better=self.progress.not_better + 1)
 
         bleus = {direction_name(self.translators[name].languages): e.scores["bleu"] for name, e in evaluations.items()}
         several = {f"validation/bleu.{name}": value for name, value in bleus.items() if len(bleus) > 1}
-        self.log({"validation/loss": loss, "validation/bleu": bleu} | several)
+        means = {name: mean(evaluations, name) for name in ("loss", *self.validation_metrics)}
+        self.log({f"validation/{name}": value for name, value in means.items()} | several)
         # Of equal ones the later is the best: the first are often all 0. last.ckpt comes last, as it names the best.
-        self.save(*([BEST_CHECKPOINT] if is_better or bleu == best else []), LAST_CHECKPOINT)
-        self.reporter.validated(step, loss, bleu, bleus, self.samples(evaluations) if is_better else [])
+        self.save(*([BEST_CHECKPOINT] if is_better or found == best else []), LAST_CHECKPOINT)
+        self.reporter.validated(step, means, bleus, self.samples(evaluations) if is_better else [])
         for call in self.on_validation:
             call(self)
         self.throughput.start()  # what it took is not the time of a step
+
+    def chosen_score(self, evaluations: dict[str, Evaluation]) -> float:
+        """What chooses the best checkpoint: the higher the better."""
+        value = mean(evaluations, self.choose_by)
+        return -value if self.choose_by == "loss" else value
 
     def samples(self, evaluations: dict[str, Evaluation]) -> list[Sample]:
         """Some translations of a validation, to look at; the directions take turns."""
@@ -308,7 +326,9 @@ class Training:
 
         pairs, search = self.validation_pairs[name], self.settings.validation_search
         with explain_out_of_memory("a validation", "validation_search.beam"):
-            return evaluate(self.translators[name], pairs, search, ["bleu"], with_loss=True, on_progress=on_progress)
+            return evaluate(
+                self.translators[name], pairs, search, self.validation_metrics, with_loss=True, on_progress=on_progress
+            )
 
     # ---- log and checkpoints ----------------------------------------------------------------------------------------
 

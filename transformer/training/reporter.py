@@ -104,22 +104,26 @@ class Reporter:
             left = clock(elapsed * (total - done) / done)
             self._print(f"{verb} {done:,} of {total:,} sentences   {clock(elapsed)} elapsed, about {left} left")
 
-    def validated(
-        self, step: int, loss: float, bleu: float, bleus: dict[str, float], samples: Sequence[Sample]
-    ) -> None:
-        """After a validation, with the BLEU of each direction and the samples to show."""
+    def validated(self, step: int, means: dict[str, float], bleus: dict[str, float], samples: Sequence[Sample]) -> None:
+        """After a validation, with its loss and scores, the BLEU of each direction and the samples to show."""
         if self.bar is not None:
             self.bar.update(self.task, description="training")
         seconds = time.monotonic() - self.stage_started
         each = [f"{direction} {value:.1f}" for direction, value in bleus.items()]
         directions = f" ({', '.join(each)})" if len(each) > 1 else ""
+        chrf = f"chrF {means['chrf']:.1f}   " if "chrf" in means else ""
         self._print(
-            f"{self._step(step)}   {self._loss()}validation loss {loss:.2f}   BLEU {bleu:.1f}{directions}   "
+            f"{self._step(step)}   {self._loss()}validation loss {means['loss']:.2f}   "
+            f"BLEU {means['bleu']:.1f}{directions}   {chrf}"
             f"validated in {seconds:.1f} s   {self._speed_and_time(step)}"
         )
         for source, translation, reference in samples if self.speaks else ():
             self.console.print(Text(f"    {source}\n  → {translation}", style="bold"))
             self.console.print(Text(f"    {reference}", style="dim"))
+
+    def note(self, line: str) -> None:
+        """Something to know of the run."""
+        self._print(line)
 
     def testing(self, sizes: dict[str, int]) -> None:
         """A test of splits of these sizes begins."""

@@ -17,11 +17,12 @@ from transformer.run import Run
 
 @dataclass
 class Result:
-    """How a run ended: the best validation BLEU (None: nothing was validated), scores a split, what it cost, three
-    sample translations of the test set, and what there is to say. Without a test (test=false) there are only the first
-    and the cost."""
+    """How a run ended: the best validation score (None: nothing was validated) and what it is, scores a split, what it
+    cost, three sample translations of the test set, and what there is to say. Without a test (test=false) there are
+    only the first two and the cost."""
 
-    validation_bleu: float | None
+    validation: float | None
+    choose_by: str
     scores: dict[str, Scores]
     cost: dict[str, float]
     samples: list[tuple[str, str, str]]
@@ -30,7 +31,8 @@ class Result:
     def numbers(self) -> dict[str, float]:
         """Scores as `split/metric`, or the one of validation, and the cost: what the table of a sweep shows."""
         if not self.scores:
-            return ({} if self.validation_bleu is None else {"validation/bleu": self.validation_bleu}) | self.cost
+            name = f"validation/{self.choose_by}"
+            return ({} if self.validation is None else {name: abs(self.validation)}) | self.cost
         scores = {f"{split}/{name}": v for split, scores in self.scores.items() for name, v in scores.values.items()}
         return scores | self.cost
 
@@ -86,8 +88,9 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     run = shell_path(folder)
     arguments = " ".join([run, *chosen])
     if not result.scores:
-        bleu = "nothing was validated" if result.validation_bleu is None else f"BLEU {result.validation_bleu:.1f}"
-        print_safely(f"validation: {bleu}", "", "Next:", f"  {resume_command(folder)} test=true")
+        label = METRICS[result.choose_by].label if result.choose_by in METRICS else result.choose_by
+        found = "nothing was validated" if result.validation is None else f"{label} {abs(result.validation):.1f}"
+        print_safely(f"validation: {found}", "", "Next:", f"  {resume_command(folder)} test=true")
         return
     for split, scores in result.scores.items():
         print_safely(f"{split}: {'   '.join(f'{METRICS[name].label} {v:.1f}' for name, v in scores.values.items())}")

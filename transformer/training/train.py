@@ -52,7 +52,7 @@ from transformer.training.checks import (
 from transformer.training.config import LOGGERS, RunSettings
 from transformer.training.embeddings import initialize_embeddings
 from transformer.training.guided_alignment import GuidedAlignment
-from transformer.training.loop import Training, mean_bleu
+from transformer.training.loop import Training
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.out_of_memory import explain_out_of_memory
 from transformer.training.reporter import spread
@@ -168,19 +168,20 @@ def launch(fabric: Fabric, settings: RunSettings, signals: SignalHandler) -> Non
 
 
 def choose_weights(training: Training) -> float | None:
-    """Gives the model the weights that are to be tested, and returns their validation BLEU: those of best.ckpt, or the
+    """Gives the model the weights that are to be tested, and returns their validation score: those of best.ckpt, or the
     last step's, if these are better than their average. None where nothing was validated."""
-    best, limit, says = training.progress.best_bleu, training.settings.trainer.limit_val_batches, rank() == 0
+    best, limit, says = training.progress.best_score, training.settings.trainer.limit_val_batches, rank() == 0
     if best is None or not Run(training.folder).best.exists():
         return None
     if not training.has_validation and says:
         say("the weights of the best validation so far are kept (trainer.limit_val_batches=0 validates no others)")
     if training.average.is_used and limit == 1.0 and isinstance(limit, float):
-        last = mean_bleu({name: training.evaluate_split(name) for name in training.validation_pairs})
+        last = training.chosen_score({name: training.evaluate_split(name) for name in training.validation_pairs})
         is_better = last > best
         if says:
             kept = "last" if is_better else "averaged"
-            say(f"validation BLEU: {best:.2f} averaged, {last:.2f} with the last step's weights: the {kept} are kept")
+            scores = f"{abs(best):.2f} averaged, {abs(last):.2f} with the last step's weights"
+            say(f"validation {training.choose_by}: {scores}: the {kept} are kept")
         if is_better:
             return last
     training.module.load_state_dict(load_training(Run(training.folder).best)["state_dict"])
@@ -289,16 +290,17 @@ def run(
         training.fit()
         end_compiling(translator.model)
         cost = training.throughput.measured(fabric.device)
-        bleu = choose_weights(training)
+        validation = choose_weights(training)
         if fabric.is_global_zero:  # before the test, which can take minutes and be stopped
             save_translator(translator, data, data.text_pairs("validation"), place.translator)
         evaluations = evaluate_tests(training) if settings.test else {}
 
     if not evaluations:
-        return Result(bleu, {}, cost, [], [])
+        return Result(validation, training.choose_by, {}, cost, [], [])
     samples = samples_of(evaluations["test"], data.text_pairs("test", trainer.limit_test_batches))
     notes = [f"{name}: {note}" for name, one in evaluations.items() if (note := cut_note(one))]
-    result = Result(bleu, {name: one.scores for name, one in evaluations.items()}, cost, samples, notes)
+    scores = {name: one.scores for name, one in evaluations.items()}
+    result = Result(validation, training.choose_by, scores, cost, samples, notes)
     if fabric.is_global_zero:
         write_results(place, evaluations, data.digests, time.monotonic() - started, cost)
         write_card(place, translator, data, saved_settings, machine)
