@@ -366,6 +366,7 @@ print(before, page_faults())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 def test_freed_memory_is_used_again_without_asking_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", FREED_MEMORY], capture_output=True, text=True, check=True)

@@ -89,6 +89,7 @@ def test_an_invisible_character_stays_where_it_says_something(text: str, expecte
     assert clean(text) == expected
 
 
+@pytest.mark.long
 def test_the_rules_within_a_tokenizer_say_the_same() -> None:
     tokenizer = train_tokenizer(SENTENCES * 3, tokenizer_settings("char", 400))
     for written, becomes in rules().items():

@@ -95,6 +95,7 @@ def test_of_a_choice_the_chosen_are_scored(translator: Translator) -> None:
     assert found.hypotheses != evaluate(translator, PAIRS[:20], search, ["chrf"]).hypotheses
 
 
+@pytest.mark.long
 def test_the_loss_is_the_cross_entropy_of_the_references(translator: Translator) -> None:
     total, tokens = 0.0, 0
     for text, reference in PAIRS:

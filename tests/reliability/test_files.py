@@ -31,6 +31,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.long
 @posix_only
 def test_a_run_killed_while_it_saves_keeps_its_last_checkpoint(tmp_path: Path) -> None:
     path, lost, amid = tmp_path / "last.ckpt", [], 0

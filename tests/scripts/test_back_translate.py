@@ -127,6 +127,7 @@ def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: s
         stages_of(*SMALL, MONOLINGUAL, "output=all", typed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     others_long(

@@ -242,6 +242,7 @@ def test_a_sweep_of_train_ends_in_a_table_of_its_scores(home: Path) -> None:
     assert "test/bleu" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "said"),
     others_long(

@@ -195,6 +195,7 @@ def test_the_page_of_each_direction_translates_in_a_browser(server: Serving, bro
     visit.close()
 
 
+@pytest.mark.long
 def test_malformed_requests_are_answered_and_harm_nothing(server: Serving) -> None:
     before = server.translate("ein Haus"), server.log()
     answers = send(server, 200, seed=0)

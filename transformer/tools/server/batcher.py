@@ -28,6 +28,21 @@ class QueueFullError(Exception):
     """So many requests wait that another one would wait too long."""
 
 
+def cost(parts: Sequence[Part]) -> int:
+    return sum(len(part.ids) + PART_OVERHEAD for part in parts)
+
+
+def _up_to(limit: int, parts: Sequence[Part]) -> list[Part]:
+    """The first parts that fit into a limit, at least one."""
+    taken: list[Part] = []
+    for part in parts:
+        limit -= cost([part])
+        if taken and limit < 0:
+            break
+        taken.append(part)
+    return taken
+
+
 @dataclass(eq=False)
 class Job:
     """The texts of one request; `encoded` has the parts of the first of them, which come in order, and `found` the
@@ -63,21 +78,6 @@ class Job:
     def fail(self, error: Exception) -> None:
         with suppress(InvalidStateError):
             self.future.set_exception(error)
-
-
-def cost(parts: Sequence[Part]) -> int:
-    return sum(len(part.ids) + PART_OVERHEAD for part in parts)
-
-
-def _up_to(limit: int, parts: Sequence[Part]) -> list[Part]:
-    """The first parts that fit into a limit, at least one."""
-    taken: list[Part] = []
-    for part in parts:
-        limit -= cost([part])
-        if taken and limit < 0:
-            break
-        taken.append(part)
-    return taken
 
 
 class Batcher:
