@@ -18,6 +18,7 @@ from lightning import Fabric
 
 from transformer.config import from_dict
 from transformer.data.datamodule import TranslationData
+from transformer.data.encoded import MAX_COUNTED
 from transformer.data.gpu_dataset import gpu_datasets
 from transformer.data.leakage import overlap_notes
 from transformer.data.synthetic import SYNTHETIC, read_synthetic
@@ -111,7 +112,7 @@ def build_translator(
         translator.length_penalty = penalty
     if (ratio := settings.search.length_ratio) is not None:
         translator.length_ratio = ratio
-    translator.keeps_letterless = keep_letterless(all_pairs(data))
+    translator.keeps_letterless = keep_letterless(islice(all_pairs(data), MAX_COUNTED))
     return translator
 
 

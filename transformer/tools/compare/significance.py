@@ -87,7 +87,8 @@ def compare(
     for name, hypotheses in systems.items():
         if len(hypotheses) != len(references) or not references:
             raise ValueError(f"{name} has {len(hypotheses):,} translations for {len(references):,} references")
-    language, results = scored_language(language, references), dict[MetricTest, list[Result]]()
+    language = scored_language(language, references)
+    results: dict[MetricTest, list[Result]] = {}
     for metric, test in progress(paired_tests(metrics)):
         samples = resamples if test == "bs" else trials
         built = {metric: METRICS[metric].build(language)}
