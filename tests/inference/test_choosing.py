@@ -18,7 +18,7 @@ from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.evaluation.metrics import METRICS
 from transformer.inference.choosing import Chooser, pair_log_probabilities
-from transformer.inference.settings import ChoiceSettings, InferenceSettings
+from transformer.inference.settings import ChoiceSettings, Defaults, InferenceSettings
 from transformer.inference.translator import BEAM, EMPTY, Translation
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "wir gehen in den Park, weil die Sonne scheint"]
@@ -189,10 +189,10 @@ def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
     translator: Translator, reverse: Translator
 ) -> None:
     settings, own = replace(SCORE, choose="rerank", reverse="x", samples=6), copy.copy(translator)
-    own.length_penalty = -3.0
+    own.defaults = Defaults(length_penalty=-3.0)
     unsaid, said, other = (
         Chooser(model, settings, reverse).n_best(TEXTS, replace(SAMPLING, length_penalty=penalty))[-1]
-        for model, penalty in ((own, None), (translator, -3.0), (translator, reverse.length_penalty))
+        for model, penalty in ((own, None), (translator, -3.0), (translator, reverse.defaults.length_penalty))
     )
     assert unsaid == said
     assert unsaid[0].pieces != other[0].pieces  # drawn texts differ in length

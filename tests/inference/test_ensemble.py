@@ -14,6 +14,7 @@ from transformer.data.tokenizer import BOS, EOS, Tokenizer, train_tokenizer
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.choosing import pair_log_probabilities
 from transformer.inference.ensemble import Ensemble, load_ensemble
+from transformer.inference.settings import Defaults
 from transformer.inference.translator import BEAM
 from transformer.tools.page.explanation import explain
 
@@ -82,9 +83,9 @@ def test_an_ensemble_has_no_attention_of_its_own(pair: list[Translator]) -> None
 
 def test_the_first_member_aligns_words_and_its_length_penalty_is_used(tokenizer: Tokenizer) -> None:
     first, second = untrained(tokenizer, 1), untrained(tokenizer, 2)
-    first.alignment, first.length_penalty = AlignmentHead(2, 1, shifted=True), 0.25
+    first.alignment, first.defaults = AlignmentHead(2, 1, shifted=True), Defaults(length_penalty=0.25)
     together = Ensemble([first, second])
-    assert (together.alignment, together.length_penalty) == (first.alignment, 0.25)
+    assert (together.alignment, together.defaults) == (first.alignment, first.defaults)
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])

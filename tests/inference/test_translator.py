@@ -26,7 +26,7 @@ from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference import model_file as checkpoint
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import encode_sentences, split_sentences
-from transformer.inference.settings import InferenceSettings, SearchSettings
+from transformer.inference.settings import Defaults, InferenceSettings, SearchSettings
 from transformer.inference.translator import BEAM, EMPTY, Translation
 from transformer.model.eval_mode import eval_mode
 
@@ -333,7 +333,7 @@ def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     translator: Translator, tmp_path: Path, penalty: float
 ) -> None:
     own = copy(translator)
-    own.length_penalty = penalty
+    own.defaults = Defaults(length_penalty=penalty)
     own.save(tmp_path / "own.safetensors")
     loaded = Translator.load(tmp_path / "own.safetensors")
     found = loaded.n_best(TEXTS)
@@ -345,7 +345,7 @@ def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     translator.save(tmp_path / "by_the_mean.safetensors")
     by_the_mean = Translator.load(tmp_path / "by_the_mean.safetensors")
     assert loaded.n_best(TEXTS, replace(BEAM, length_penalty=1.0)) == by_the_mean.n_best(TEXTS)
-    assert Ensemble([loaded, translator]).length_penalty == penalty
+    assert Ensemble([loaded, translator]).defaults.length_penalty == penalty
 
 
 def test_a_translator_shows_what_it_translates(translator: Translator) -> None:
@@ -494,7 +494,7 @@ def test_mistakes_in_python_are_told_too(translator: Translator, tmp_path: Path)
 
 def test_what_could_not_be_loaded_is_not_saved(translator: Translator, tmp_path: Path) -> None:
     other = copy(translator)
-    other.length_penalty = 20.0
+    other.defaults = Defaults(length_penalty=20.0)
     with pytest.raises(ValueError, match=r"length_penalty=20\.0 must be >= -10 and <= 10"):
         other.save(tmp_path / "model.safetensors")
     bpe = translator.target_tokenizer
@@ -542,5 +542,5 @@ def test_a_text_without_a_letter_stays_as_it_is(translator: Translator) -> None:
     assert translator.translate("Wir gehen. 123. Ja. 😀", split_lines="sentences") == apart.replace(
         *(apart, f"{translator.translate('Wir gehen.')} 123. {translator.translate('Ja.')} 😀")
     )
-    translator.keeps_letterless = False
+    translator.defaults = Defaults(keeps_letterless=False)
     assert all(one != text for one, text in zip(translator.translate(texts[:4]), texts, strict=False))

@@ -18,7 +18,7 @@ from transformer.cli.evaluate import folder_of_results
 from transformer.config import UsageError
 from transformer.evaluation.metrics import METRICS, score
 from transformer.evaluation.settings import CompareSettings
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY
+from transformer.inference.settings import Defaults
 from transformer.run import Run
 from transformer.tools.compare.compare_runs import compare_runs
 from transformer.tools.compare.run_results import find_runs
@@ -205,7 +205,7 @@ def test_the_length_penalty_of_a_run_that_began_with_a_model_is_not_known(home: 
     warning, *notes = json.loads((home / "penalties" / "comparison.json").read_text(encoding="utf-8"))["notes"]
     assert warning.startswith("They may not have been translated by one search")
     assert notes == [
-        f"from_nothing: as the run was tested (length_penalty={DEFAULT_LENGTH_PENALTY})",
+        f"from_nothing: as the run was tested (length_penalty={Defaults.length_penalty})",
         "from_model: as the run was tested (length_penalty=null)",
     ]
 

@@ -8,7 +8,7 @@ from tests.data.corpora import settings, write
 from tests.factories import tokenizer_settings
 from tests.training.small import module_for
 from transformer.data.datamodule import TranslationData
-from transformer.inference.settings import SearchSettings
+from transformer.inference.settings import Defaults, SearchSettings
 from transformer.training.summary import limit_notes
 from transformer.training.train import all_pairs, keep_letterless, needed_length_ratio
 
@@ -28,11 +28,11 @@ def test_a_search_allows_what_the_training_pairs_need_and_a_quarter_more(tmp_pat
     ratio = needed_length_ratio(data, 20)
     assert max(0, 1.25 * needed) <= ratio < max(0, 1.25 * needed) + 0.11
     translator = module_for(data).translator
-    notes = limit_notes(data, SearchSettings().with_defaults_of(translator))
+    notes = limit_notes(data, SearchSettings().with_defaults(translator.defaults))
     assert bool(notes) == (target[0] > 2 * source[0] + 20)
     assert all("200 of 200 references are longer than search.length_ratio=2.0" in note for note in notes)
-    translator.length_ratio = max(2.0, ratio)
-    assert not limit_notes(data, SearchSettings().with_defaults_of(translator))
+    translator.defaults = Defaults(length_ratio=max(2.0, ratio))
+    assert not limit_notes(data, SearchSettings().with_defaults(translator.defaults))
 
 
 def test_one_pair_of_a_thousand_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:

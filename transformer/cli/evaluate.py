@@ -84,7 +84,7 @@ def evaluate(
     digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
     translator.configure_torch(machine)
     translator.greedy_scores = translator.warns_of_lines = False  # nobody sees them
-    search = search.with_defaults_of(translator)
+    search = search.with_defaults(translator.defaults)
     texts = read_texts(settings, Run.open(checkpoints[0]), translator.languages, translator.directions)
     # Before the work: one may lack a package.
     build_metrics(settings.metrics, scored_language(translator.target_language, texts.references))

@@ -111,7 +111,7 @@ class Chooser:
         if method == "mbr":
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
         if method == "rerank" and self.reverse is not None:
-            own = search.with_defaults_of(self.translator)
+            own = search.with_defaults(self.translator.defaults)
             # Several draws may give the same.
             distinct = [list({tuple(one.pieces): one for one in hypotheses}.values()) for hypotheses in n_best]
             return self._by_reverse(self.reverse, texts, distinct, own, batch_tokens)

@@ -47,9 +47,7 @@ class Ensemble(Translator):
                 raise TypeError(f"model {number} is no Translator but a {kind}: Translator.load makes one of a file")
         first = members[0]
         super().__init__(first.model, first.tokenizers, first.languages, first.directions)
-        self.alignment, self.members = first.alignment, tuple(members)
-        self.length_penalty, self.length_ratio = first.length_penalty, first.length_ratio
-        self.keeps_letterless = first.keeps_letterless
+        self.alignment, self.defaults, self.members = first.alignment, first.defaults, tuple(members)
         self.models = [member.model for member in members]
         for number, member in enumerate(members[1:], 2):
             if member.languages != first.languages:

@@ -22,7 +22,7 @@ from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, atomic_write
 from transformer.inference.alignment_head import AlignmentHead, check_head
 from transformer.inference.saved_translator import SavedTranslator
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO, LengthPenalty, LengthRatio
+from transformer.inference.settings import Defaults, LengthPenalty, LengthRatio
 from transformer.inference.untrusted import (
     check_plain,
     check_shapes,
@@ -43,13 +43,7 @@ READERS: Registry[Any] = Registry({HUGGINGFACE_TOKENIZER: "transformer.tools.hub
 WEIGHTS_OF_FOLDERS = ("model.safetensors", "pytorch_model.bin", "model.bin")
 # Keys that a description has only where they say something: of several directions, of searches that are not the usual
 # ones, and of the alignment, which training finds at its end.
-DEFAULTS: dict[str, Any] = {
-    "directions": [],
-    "length_penalty": DEFAULT_LENGTH_PENALTY,
-    "length_ratio": DEFAULT_LENGTH_RATIO,
-    "keeps_letterless": True,
-    "alignment": None,
-}
+OPTIONAL: dict[str, Any] = {"directions": [], **asdict(Defaults()), "alignment": None}
 
 
 @dataclass(frozen=True)
@@ -62,9 +56,9 @@ class Description:
     tokenizer_kind: Kind
     model: ModelConfig
     directions: list[str]  # all that were learned, as "de-en", if they are several
-    length_penalty: LengthPenalty  # of the model's searches, and the next too
+    length_penalty: LengthPenalty  # these three are its `Defaults`
     length_ratio: LengthRatio
-    keeps_letterless: bool  # whether it leaves texts without a letter as they are
+    keeps_letterless: bool
     alignment: AlignmentHead | None
 
     def __post_init__(self) -> None:
@@ -83,6 +77,10 @@ class Description:
         return self.source_language, self.target_language
 
     @property
+    def defaults(self) -> Defaults:
+        return Defaults(self.length_penalty, self.length_ratio, self.keeps_letterless)
+
+    @property
     def all_directions(self) -> list[Direction]:
         """All that were learned."""
         return [parse_direction(text, "directions") for text in self.directions] or [self.languages]
@@ -93,9 +91,7 @@ def describe(
     tokenizers: tuple[Tokenizer, Tokenizer],
     languages: Direction,
     directions: Sequence[Direction] = (),
-    length_penalty: float = DEFAULT_LENGTH_PENALTY,
-    length_ratio: float = DEFAULT_LENGTH_RATIO,
-    keeps_letterless: bool = True,
+    defaults: Defaults = Defaults(),
     alignment: AlignmentHead | None = None,
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; `directions` are written only if there are several.
@@ -108,19 +104,17 @@ def describe(
         raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: a file holds two of one kind")
     description = Description(
         *(FORMAT, *languages, kind, model.config, several),
-        length_penalty=length_penalty,
-        length_ratio=length_ratio,
-        keeps_letterless=keeps_letterless,
+        **asdict(defaults),
         alignment=alignment,
     )
     plain = asdict(description)
-    read_value(LengthPenalty, length_penalty, "length_penalty")
-    return {key: value for key, value in plain.items() if key not in DEFAULTS or value != DEFAULTS[key]}
+    read_value(LengthPenalty, defaults.length_penalty, "length_penalty")
+    return {key: value for key, value in plain.items() if key not in OPTIONAL or value != OPTIONAL[key]}
 
 
 def with_defaults(plain: Any) -> Any:
     """A description as plain data, with the fields that `describe` leaves out."""
-    return DEFAULTS | plain if isinstance(plain, dict) else plain
+    return OPTIONAL | plain if isinstance(plain, dict) else plain
 
 
 def tensors(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Tensor]:
@@ -223,9 +217,7 @@ def _load(path: Path) -> SavedTranslator:
         description.languages,
         content,
         description.all_directions,
-        description.length_penalty,
-        description.length_ratio,
-        description.keeps_letterless,
+        description.defaults,
         description.alignment,
     )
 

@@ -10,7 +10,7 @@ from transformer.config import flatten
 from transformer.data.directions import Direction
 from transformer.data.tokenizer import Tokenizer
 from transformer.inference.alignment_head import AlignmentHead
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO
+from transformer.inference.settings import Defaults
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 
@@ -24,9 +24,7 @@ class SavedTranslator:
     languages: Direction
     weights: dict[str, Tensor]
     directions: Sequence[Direction]  # all that it has learned
-    length_penalty: float = DEFAULT_LENGTH_PENALTY
-    length_ratio: float = DEFAULT_LENGTH_RATIO
-    keeps_letterless: bool = True
+    defaults: Defaults = Defaults()
     alignment: AlignmentHead | None = None  # as training has found it, at its end
 
     def check_finetuning(self, config: ModelConfig) -> None:

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, SearchSettings
+from transformer.inference.settings import Defaults, SearchSettings
 from transformer.kernels.top_k import best_sums, largest
 
 # Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
@@ -42,7 +42,7 @@ def normalized(log_probability: float, length: int, length_penalty: float | None
     (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6. The page's
     search.js has it again; CTranslate2 and transformers have their own.)
     """
-    return log_probability / length ** (DEFAULT_LENGTH_PENALTY if length_penalty is None else length_penalty)
+    return log_probability / length ** (Defaults.length_penalty if length_penalty is None else length_penalty)
 
 
 class Hypothesis(NamedTuple):

@@ -4,24 +4,24 @@ import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from transformer.config import PATH, SettingError, Settings
 from transformer.machine import MachineSettings
 
 LengthPenalty = Annotated[float, ">= -10", "<= 10"]
 LengthRatio = Annotated[float, ">= 0", "<= 1000"]
-# Of models that say nothing else: a score is then the mean log-probability of the tokens.
-DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO = 1.0, 2.0
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 SplitLines = Literal["long", "sentences", "never"]
 
 
-class ModelOfSearches(Protocol):
-    """What a model says of its searches."""
+@dataclass(frozen=True)
+class Defaults:
+    """What a model brings along for whoever translates with it and says nothing else."""
 
-    length_penalty: float
-    length_ratio: float
+    length_penalty: LengthPenalty = 1.0  # a score is then the mean log-probability of the tokens
+    length_ratio: LengthRatio = 2.0
+    keeps_letterless: bool = True  # a text without a letter (numbers, emoji, time stamps) stays as it is
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SearchSettings(Settings):
         """With so many the search of a sentence is over. Halves are rounded up, as CTranslate2 does."""
         return math.floor(self.beam * self.patience + 0.5)
 
-    def with_defaults_of(self, model: "ModelOfSearches") -> "SearchSettings":
+    def with_defaults(self, model: Defaults) -> "SearchSettings":
         """These settings, with the values of a model where they leave them to that."""
         penalty = model.length_penalty if self.length_penalty is None else self.length_penalty
         ratio = model.length_ratio if self.length_ratio is None else self.length_ratio
@@ -74,7 +74,7 @@ class SearchSettings(Settings):
 
     def max_lengths(self, source_lengths: list[int]) -> list[int]:
         """The largest number of tokens that the hypotheses of each sentence may have."""
-        ratio = DEFAULT_LENGTH_RATIO if self.length_ratio is None else self.length_ratio
+        ratio = Defaults.length_ratio if self.length_ratio is None else self.length_ratio
         bounds = [round(ratio * length) + self.length_extra for length in source_lengths]
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
 

@@ -36,12 +36,7 @@ from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.packing import pack
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
-from transformer.inference.settings import (
-    DEFAULT_LENGTH_PENALTY,
-    DEFAULT_LENGTH_RATIO,
-    SearchSettings,
-    SplitLines,
-)
+from transformer.inference.settings import Defaults, SearchSettings, SplitLines
 from transformer.inference.source_check import SourceCheck
 from transformer.kernels.packed import PackedLinear
 from transformer.machine import MachineSettings
@@ -107,11 +102,8 @@ class Translator:
 
     # The weights of `model` that align words best (see `inference.alignment_head`); None: nobody has measured it.
     alignment: AlignmentHead | None = None
-    # Of searches that set none.
-    length_penalty: float = DEFAULT_LENGTH_PENALTY
-    length_ratio: float = DEFAULT_LENGTH_RATIO
-    # Whether a text without a letter (numbers, emoji, time stamps) stays as it is, as in the training pairs.
-    keeps_letterless = True
+    # What holds where a search, or whoever translates, says nothing else.
+    defaults = Defaults()
     # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
     lines_of = ""
     # Whether the log names texts that the model cannot read; and those of several sentences, translated as one, and
@@ -170,9 +162,7 @@ class Translator:
             built = saved.build()
         model = pack(built.to(torch_device, dtype).eval())
         translator = cls(model, saved.tokenizers, saved.languages, saved.directions)
-        translator.alignment = saved.alignment
-        translator.length_penalty, translator.length_ratio = saved.length_penalty, saved.length_ratio
-        translator.keeps_letterless = saved.keeps_letterless
+        translator.alignment, translator.defaults = saved.alignment, saved.defaults
         if (chosen := translator.in_direction(*asked)) is translator:
             translator.warn_if_zero_shot()
         return chosen
@@ -222,9 +212,7 @@ class Translator:
             self.tokenizers,
             self.languages,
             self.directions,
-            self.length_penalty,
-            self.length_ratio,
-            self.keeps_letterless,
+            self.defaults,
             self.alignment,
         )
 
@@ -373,7 +361,7 @@ class Translator:
             raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         self.check_search(search)
         line_numbers = numbers_of(len(sources), line_numbers)
-        search = search.with_defaults_of(self)
+        search = search.with_defaults(self.defaults)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         lengths = [len(sources[index]) for index in nonempty]
@@ -433,7 +421,7 @@ class Translator:
 
     def is_kept(self, text: str) -> bool:
         """Whether a text stays as it is."""
-        return self.keeps_letterless and not any(map(str.isalpha, text))
+        return self.defaults.keeps_letterless and not any(map(str.isalpha, text))
 
     def _parts(self, text: str, ids: list[int], split_lines: SplitLines, place: str) -> list[Part]:
         limit = self.max_length - 1  # EOS takes a place too

@@ -150,7 +150,7 @@ def show_run(
     console(stderr=True).print(
         _table(data),
         *_notes(data, init_from),
-        *limit_notes(data, search.with_defaults_of(translator)),
+        *limit_notes(data, search.with_defaults(translator.defaults)),
         *_model_lines(translator),
         *machine_lines,
         "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",

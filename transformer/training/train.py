@@ -31,6 +31,7 @@ from transformer.files import mark_cache
 from transformer.inference import model_file
 from transformer.inference.model_file import load_training
 from transformer.inference.saved_translator import SavedTranslator
+from transformer.inference.settings import Defaults
 from transformer.inference.translator import Translator
 from transformer.machine import MachineSettings
 from transformer.model.config import ModelConfig
@@ -104,15 +105,14 @@ def build_translator(
     model = pretrained.build_for_finetuning(config) if pretrained else Transformer(config)
     tokenizers = data.source_tokenizer, data.target_tokenizer
     translator = Translator(model, tokenizers, settings.data.languages, settings.data.all_directions)
-    if pretrained is not None:
-        translator.length_penalty, translator.length_ratio = pretrained.length_penalty, pretrained.length_ratio
-    translator.length_ratio = max(translator.length_ratio, needed_length_ratio(data, settings.search.length_extra))
+    known, typed = pretrained.defaults if pretrained else Defaults(), settings.search
+    needed = max(known.length_ratio, needed_length_ratio(data, typed.length_extra))
     # The run is tested with what was typed, and whoever uses the model searches alike.
-    if (penalty := settings.search.length_penalty) is not None:
-        translator.length_penalty = penalty
-    if (ratio := settings.search.length_ratio) is not None:
-        translator.length_ratio = ratio
-    translator.keeps_letterless = keep_letterless(islice(all_pairs(data), MAX_COUNTED))
+    translator.defaults = Defaults(
+        known.length_penalty if typed.length_penalty is None else typed.length_penalty,
+        needed if typed.length_ratio is None else typed.length_ratio,
+        keep_letterless(islice(all_pairs(data), MAX_COUNTED)),
+    )
     return translator
 
 

@@ -21,7 +21,7 @@ from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.files import EXPORT_MANIFEST, sha256
 from transformer.inference.loading import load_translator
-from transformer.inference.settings import InferenceSettings, TranslatorSettings
+from transformer.inference.settings import Defaults, InferenceSettings, TranslatorSettings
 from transformer.inference.translator import BEAM, Translation
 from transformer.machine import MachineSettings
 from transformer.tools.export.engine import load
@@ -174,7 +174,7 @@ def test_a_direction_that_an_export_has_not_learned_is_warned_of_once(
 
 def test_an_export_searches_with_the_length_penalty_of_its_model(taught: Translator, tmp_path: Path) -> None:
     own = copy(taught)
-    own.length_penalty = 2.5
+    own.defaults = Defaults(length_penalty=2.5)
     assert_same(
         exported(own, tmp_path / "engine").n_best(TEXTS), taught.n_best(TEXTS, replace(BEAM, length_penalty=2.5))
     )

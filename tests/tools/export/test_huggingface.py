@@ -24,6 +24,7 @@ from tests.tools.export.models import ENGLISH, TEXTS, Build, with_two_vocabulari
 from transformer import Translator
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, train_tokenizer
+from transformer.inference.settings import Defaults
 from transformer.inference.translator import BEAM
 from transformer.model.masks import padding_mask
 from transformer.tools.export.formats import ExportSettings
@@ -109,13 +110,13 @@ def test_generate_finds_the_translations_of_our_search(
     taught: Translator, tmp_path: Path, method: str, penalty: float
 ) -> None:
     taught = copy(taught)
-    taught.length_penalty = penalty
+    taught.defaults = Defaults(length_penalty=penalty)
     model, tokenizer = exported(taught, tmp_path / "hub")
     beams = {"greedy": {"num_beams": 1}, "beam": {}}[method]
     tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), **beams)
     search = replace(BEAM, method=method, length_ratio=100.0)  # type: ignore[arg-type]
     assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == taught.translate(FULL_TEXTS, search)
-    assert Translator.load(tmp_path / "hub").length_penalty == penalty
+    assert Translator.load(tmp_path / "hub").defaults.length_penalty == penalty
 
 
 # transformers 4 makes the target's embedding as large as that of the source.

@@ -21,7 +21,7 @@ from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.inference.long_text import ABBREVIATIONS, split_sentences
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO, SearchSettings
+from transformer.inference.settings import Defaults, SearchSettings
 from transformer.model.attention import AttentionRecord
 from transformer.model.config import POSITIONS as ALL_POSITIONS
 from transformer.model.config import SCORES as ALL_SCORES
@@ -107,7 +107,7 @@ def test_ids_and_texts_are_those_of_sentencepiece(
 def test_the_defaults_of_a_search_are_those_of_ours() -> None:
     [defaults] = re.findall(r"DEFAULTS = \{(.*?)\};", (RUNTIME / "search.js").read_text(encoding="utf-8"), re.DOTALL)
     numbers = {name: float(value) for name, value in re.findall(r"(\w+): ([\d.]+)", defaults)}
-    ours = asdict(SearchSettings(length_penalty=DEFAULT_LENGTH_PENALTY, length_ratio=DEFAULT_LENGTH_RATIO))
+    ours = asdict(SearchSettings().with_defaults(Defaults()))
     assert numbers == {name: value for name, value in ours.items() if name != "method"}
 
 

@@ -24,6 +24,7 @@ from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from transformer.inference.long_text import split_sentences
+from transformer.inference.settings import Defaults
 from transformer.inference.translator import BEAM
 from transformer.tools.export.formats import ExportSettings
 from transformer.tools.export.write import export
@@ -110,7 +111,7 @@ def test_hypotheses_and_scores_are_those_of_our_search(
 
 def test_the_page_searches_with_the_length_penalty_of_its_model(taught: Translator, open_page: Open) -> None:
     own = copy(taught)
-    own.length_penalty = 2.5
+    own.defaults = Defaults(length_penalty=2.5)
     page, text = open_page(own), TEXTS[0]
     shown = page.ask("() => document.getElementById('length-penalty').valueAsNumber")
     expected = [one.score for one in rounded(own, "int8").n_best(text)]

@@ -16,6 +16,7 @@ from tests.tools.page.models import SEARCH, TEXTS, untrained
 from tests.tools.page.opened import Opened
 from transformer import Translator
 from transformer.inference.alignment_head import AlignmentHead
+from transformer.inference.settings import Defaults
 from transformer.tools.page.explanation import explain, page
 from transformer.tools.page.html import FOLDER, LANGUAGES
 from transformer.tools.pictures.attention_maps import read
@@ -84,7 +85,7 @@ def test_next_best_are_the_likeliest_pieces_but_for_the_chosen_one(
 
 def test_the_facts_in_the_page_are_those_of_the_model_and_of_its_search(translator: Translator) -> None:
     other = copy(translator)
-    other.length_penalty, other.alignment = 1.5, AlignmentHead(2, 1, shifted=True)
+    other.defaults, other.alignment = Defaults(length_penalty=1.5), AlignmentHead(2, 1, shifted=True)
     explained = explain(other, TEXTS[0], SEARCH, "my model")
     assert explained["languages"] == ["de", "en"]
     size = sum(weight.numel() for weight in translator.model.parameters())

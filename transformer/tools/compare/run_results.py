@@ -15,7 +15,7 @@ from transformer.data.splitting import corpus_of
 from transformer.data.text_files import Pair
 from transformer.evaluation.metrics import METRICS, Scores, score
 from transformer.files import expanded, read_json
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, DEFAULT_LENGTH_RATIO, SearchSettings
+from transformer.inference.settings import Defaults, SearchSettings
 from transformer.run import Run
 
 # Scores of one text may differ in their last bits from one machine to another.
@@ -76,19 +76,11 @@ def _close(scores: Scores, others: Scores) -> bool:
     return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
 
 
-@dataclass
-class UsualModel:
-    """What a model says of its searches if its run was not told otherwise."""
-
-    length_penalty: float = DEFAULT_LENGTH_PENALTY
-    length_ratio: float = DEFAULT_LENGTH_RATIO
-
-
 def _own_search(run: Run) -> dict[str, Any]:
     """The search that a run was tested with; a setting that is newer than the run has its default."""
     search = from_dict(SearchSettings, run.setting("search"), f"{run.config}: search")
     if run.setting("init_from") is None:  # else it may be that of the model to begin with
-        search = search.with_defaults_of(UsualModel())
+        search = search.with_defaults(Defaults())
     return asdict(search)
 
 

@@ -65,8 +65,7 @@ class CTranslate2Translator(Translator):
             # The shape of the model; its weights are the engine's.
             model = Transformer(described.model)
         super().__init__(model, tokenizers, described.languages, described.all_directions)
-        self.length_penalty, self.length_ratio = described.length_penalty, described.length_ratio
-        self.keeps_letterless = described.keeps_letterless
+        self.defaults = described.defaults
         target = tokenizers[1]
         self._ids = {target.piece(id): id for id in range(len(target))}
         self._end = target.piece(EOS)

@@ -19,7 +19,7 @@ from transformer.data.directions import Direction, parse_direction
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.files import HUGGINGFACE_TOKENIZER, read_file, read_json
 from transformer.inference.saved_translator import SavedTranslator
-from transformer.inference.settings import DEFAULT_LENGTH_PENALTY, LengthPenalty
+from transformer.inference.settings import Defaults, LengthPenalty
 from transformer.inference.untrusted import check_shapes, check_tensors, read_checkpoint, read_tensors
 from transformer.model.config import ModelConfig, Size
 from transformer.model.positions import sinusoidal_table
@@ -266,7 +266,7 @@ def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenize
 
 def _length_penalty(generation: Path) -> float:
     settings = read_json(generation, MAX_HUB_FILE_BYTES, follow_links=True) if generation.is_file() else {}
-    found = settings.get("length_penalty", DEFAULT_LENGTH_PENALTY)
+    found = settings.get("length_penalty", Defaults.length_penalty)
     return float(read_value(LengthPenalty, found, f"{generation.name}: length_penalty"))
 
 
@@ -296,4 +296,4 @@ def read(folder: Path) -> SavedTranslator:
     source, target = (str(about.get(f"{side}_lang") or "und") for side in ("source", "target"))
     directions = _directions(about, (source, target), tokenizers[0])
     length_penalty = _length_penalty(folder / GENERATION_CONFIG)
-    return SavedTranslator(config, tokenizers, (source, target), weights, directions, length_penalty)
+    return SavedTranslator(config, tokenizers, (source, target), weights, directions, Defaults(length_penalty))

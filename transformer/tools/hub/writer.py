@@ -230,7 +230,7 @@ def write(export: Export) -> None:
             translator.model,
             translator.tokenizers,
             directions,
-            translator.length_penalty,
+            translator.defaults.length_penalty,
             PRECISIONS[export.precision],
             export.card,
             work,

@@ -75,7 +75,7 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
         "search": {
             "method": search.method,
             "beam": search.beam,
-            "length_penalty": search.with_defaults_of(translator).length_penalty,
+            "length_penalty": search.with_defaults(translator.defaults).length_penalty,
         },
     }
 

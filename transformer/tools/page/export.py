@@ -90,9 +90,7 @@ def pack(translator: Translator, precision: str) -> bytes:
         "model": asdict(translator.model.config),
         "parameters": sum(weight.numel() for weight in translator.model.parameters()),
         "precision": precision,
-        "length_penalty": translator.length_penalty,
-        "length_ratio": translator.length_ratio,
-        "keeps_letterless": translator.keeps_letterless,
+        **asdict(translator.defaults),
         "alignment": asdict(translator.alignment) if translator.alignment else None,
         "tensors": tensors,
     }
@@ -148,6 +146,5 @@ def rounded(translator: Translator, precision: str) -> Translator:
                 integers, scales = quantized(weight)
                 weight.copy_(integers * scales[..., None])
     result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
-    result.length_penalty, result.length_ratio = translator.length_penalty, translator.length_ratio
-    result.keeps_letterless = translator.keeps_letterless
+    result.defaults = translator.defaults
     return result
