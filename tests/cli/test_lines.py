@@ -12,7 +12,7 @@ import pytest
 from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
 from transformer.cli.output import Output
 from transformer.config import UsageError
-from transformer.inference.translator import Translation
+from transformer.inference.parts import Translation
 
 needs_terminals = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
 HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])

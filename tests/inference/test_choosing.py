@@ -18,8 +18,9 @@ from transformer.config import from_dict
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.evaluation.metrics import METRICS
 from transformer.inference.choosing import Chooser, pair_log_probabilities
+from transformer.inference.parts import EMPTY, Translation
 from transformer.inference.settings import ChoiceSettings, Defaults, InferenceSettings
-from transformer.inference.translator import BEAM, EMPTY, Translation
+from transformer.inference.translator import BEAM
 
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "wir gehen in den Park, weil die Sonne scheint"]
 SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)

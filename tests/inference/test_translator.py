@@ -26,8 +26,9 @@ from transformer.data.tokenizer import Tokenizer, train_tokenizer
 from transformer.inference import model_file as checkpoint
 from transformer.inference.ensemble import Ensemble
 from transformer.inference.long_text import encode_sentences, split_sentences
+from transformer.inference.parts import EMPTY, Translation
 from transformer.inference.settings import Defaults, InferenceSettings, SearchSettings
-from transformer.inference.translator import BEAM, EMPTY, Translation
+from transformer.inference.translator import BEAM
 from transformer.model.eval_mode import eval_mode
 
 # An untrained model goes on until it must stop: where that is no part of the fact, let it be soon.

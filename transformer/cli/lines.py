@@ -16,7 +16,7 @@ from transformer.data.text_files import decode_lines, read_lines
 from transformer.printing import console, say, terminal_safe
 
 if TYPE_CHECKING:
-    from transformer.inference.translator import Translation
+    from transformer.inference.parts import Translation
 
 # The fewest lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
 CHUNK = 256

@@ -15,9 +15,10 @@ from transformer.data.directions import arrow
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import full_precision
 from transformer.inference.ensemble import log_mean
+from transformer.inference.parts import Translation
 from transformer.inference.search import normalized
 from transformer.inference.settings import ChoiceSettings, InferenceSettings, SearchSettings, SplitLines
-from transformer.inference.translator import Translation, Translator
+from transformer.inference.translator import Translator
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask
 

@@ -7,10 +7,9 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, overload
+from typing import Annotated, Any, TypeVar, get_args, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -32,8 +31,8 @@ from transformer.device import (
 )
 from transformer.inference import model_file
 from transformer.inference.alignment_head import AlignmentHead
-from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.packing import pack
+from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
 from transformer.inference.settings import Defaults, SearchSettings, SplitLines
@@ -54,30 +53,6 @@ SHOW: Registry[Any] = Registry(show="transformer.tools.page.notebook:show")
 BatchTokens = Annotated[int, ">= 1"]
 # `Translator`, or what is made of it: the one for notebooks loads its like.
 AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A text in the target language, with its pieces. `log_probability` is in nats, `score` is log-probability /
-    length^α (`search.normalized`). Of a text translated in parts, both are sums over the parts."""
-
-    text: str
-    score: float
-    log_probability: float
-    pieces: list[str]
-    is_cut: bool = False  # it has as many tokens as the search allowed: the model may have had more to say
-
-
-EMPTY = Translation("", 0.0, 0.0, [])
-
-
-class Part(NamedTuple):
-    """What is translated at once: a text, or a part of it. The random draws of sampling depend on its number. A part
-    without ids is not translated but stays as it is."""
-
-    ids: list[int]
-    number: int
-    text: str = ""
 
 
 def numbers_of(count: int, line_numbers: Sequence[int] | None) -> Sequence[int]:
@@ -335,16 +310,8 @@ class Translator:
         ]
 
     def join(self, parts: list[list[Translation]]) -> list[Translation]:
-        """The hypotheses of a text: of its only part, or one that joins the best of every part."""
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return [EMPTY]
-        best = [hypotheses[0] for hypotheses in parts]
-        text = space_between_sentences(self.target_language).join(part.text for part in best)
-        score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
-        pieces = [piece for part in best for piece in part.pieces]
-        return [Translation(text, score, total, pieces, any(part.is_cut for part in best))]
+        """The hypotheses of a text whose parts have these."""
+        return join(parts, space_between_sentences(self.target_language))
 
     def n_best_ids(
         self,
@@ -406,45 +373,21 @@ class Translator:
             if LONE_SURROGATE.search(text):
                 raise ValueError(f"{place} {line} is no Unicode text: half of a surrogate pair stands alone in it")
         all_ids, encoded = self.source_tokenizer.encode_all(texts), []
+        limit, keeps_letterless = self.max_length - 1, self.defaults.keeps_letterless  # EOS takes a place too
         if self.warns_of_sources:
-            read = [[] if self.is_kept(text) else ids for text, ids in zip(texts, all_ids, strict=True)]
+            kept = [keeps_letterless and is_letterless(text) for text in texts]
+            read = [[] if is_kept else ids for is_kept, ids in zip(kept, all_ids, strict=True)]
             self._source_check.check(texts, read, line_numbers, place)
         if split_lines == "long" and self.warns_of_lines:
             numbered = zip(line_numbers, texts, all_ids, strict=True)
-            whole = [(line, text) for line, text, ids in numbered if len(ids) < self.max_length]
+            whole = [(line, text) for line, text, ids in numbered if len(ids) <= limit]
             self._source_check.check_sentences(whole, place)
         for line, text, ids in zip(line_numbers, texts, all_ids, strict=True):
-            parts = self._parts(text, ids, split_lines, f"{place} {line}")
+            of_line = f"{place} {line}"
+            parts = parts_of(text, ids, self.source_tokenizer, limit, split_lines, keeps_letterless, of_line)
             # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
             encoded.append([part._replace(number=line + (number << 20)) for number, part in enumerate(parts)])
         return encoded
-
-    def is_kept(self, text: str) -> bool:
-        """Whether a text stays as it is."""
-        return self.defaults.keeps_letterless and not any(map(str.isalpha, text))
-
-    def _parts(self, text: str, ids: list[int], split_lines: SplitLines, place: str) -> list[Part]:
-        limit = self.max_length - 1  # EOS takes a place too
-        is_long = len(ids) > limit
-        problem = f"{place} has {len(ids):,} tokens, more than the {limit:,} this model allows"
-        if is_long and split_lines == "never":
-            raise ValueError(problem)
-        if not is_long and split_lines != "sentences":
-            return self._parts_of_sentence(text, [ids] if len(ids) > len(self.source_tokenizer.prefix) else [])
-        sentences = [sentence for sentence in split_sentences(text) if sentence.strip()]
-        encoded = [encode_sentences([sentence], self.source_tokenizer, limit) for sentence in sentences]
-        parts = [part for pair in zip(sentences, encoded, strict=True) for part in self._parts_of_sentence(*pair)]
-        if is_long and split_lines == "long":
-            log.warning("%s: translated in %d parts", problem, len(parts))
-        elif len(parts) > len(sentences):
-            log.warning("%s has a sentence of more than %d tokens: translated in parts", place, limit)
-        return parts
-
-    def _parts_of_sentence(self, text: str, encoded: list[list[int]]) -> list[Part]:
-        """The sentence itself, where it has no letter and such texts stay as they are."""
-        if self.is_kept(text) and encoded:
-            return [Part([], 0, text.strip())]
-        return [Part(ids, 0) for ids in encoded]
 
     @property
     def device(self) -> torch.device:

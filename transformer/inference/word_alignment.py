@@ -19,7 +19,8 @@ from transformer.data.batching import batches_by_length, inputs_and_labels, pad
 from transformer.data.tokenizer import EOS, PAD
 from transformer.device import full_precision
 from transformer.inference.alignment_head import AlignmentHead, check_head
-from transformer.inference.translator import Translation, Translator
+from transformer.inference.parts import Translation
+from transformer.inference.translator import Translator
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.model.masks import padding_mask

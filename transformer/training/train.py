@@ -30,6 +30,7 @@ from transformer.evaluation.evaluate import Evaluation, cut_note, evaluate
 from transformer.files import mark_cache
 from transformer.inference import model_file
 from transformer.inference.model_file import load_training
+from transformer.inference.parts import is_letterless
 from transformer.inference.saved_translator import SavedTranslator
 from transformer.inference.settings import Defaults
 from transformer.inference.translator import Translator
@@ -83,7 +84,7 @@ def needed_length_ratio(data: TranslationData, extra: int) -> float:
 
 def keep_letterless(pairs: Iterable[Pair]) -> bool:
     """Whether most of the pairs whose source has no letter leave it as it is, or there are none."""
-    letterless = [source == target for source, target in pairs if not any(map(str.isalpha, source))]
+    letterless = [source == target for source, target in pairs if is_letterless(source)]
     return 2 * sum(letterless) >= len(letterless)
 
 

@@ -21,8 +21,9 @@ from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.files import EXPORT_MANIFEST, sha256
 from transformer.inference.loading import load_translator
+from transformer.inference.parts import Translation
 from transformer.inference.settings import Defaults, InferenceSettings, TranslatorSettings
-from transformer.inference.translator import BEAM, Translation
+from transformer.inference.translator import BEAM
 from transformer.machine import MachineSettings
 from transformer.tools.export.engine import load
 from transformer.tools.export.formats import ExportSettings

@@ -15,8 +15,9 @@ import transformer.tools.server.batcher
 from tests.tools.server.client import SECONDS, Wire
 from tests.tools.server.models import LINES, english_and_french
 from transformer import Translator
+from transformer.inference.parts import Translation
 from transformer.inference.settings import SearchSettings
-from transformer.inference.translator import BEAM, Translation
+from transformer.inference.translator import BEAM
 from transformer.tools.server.api import CLIENT_HAS_GONE, Api
 from transformer.tools.server.app import make_app
 from transformer.tools.server.batcher import ROUND_TOKENS, Batcher, Job, QueueFullError

@@ -17,9 +17,10 @@ import ctranslate2
 import torch
 
 from transformer.data.tokenizer import EOS
+from transformer.inference.parts import Translation
 from transformer.inference.search import Hypothesis, normalized
 from transformer.inference.settings import SearchSettings
-from transformer.inference.translator import Translation, Translator
+from transformer.inference.translator import Translator
 from transformer.model.transformer import Transformer
 from transformer.printing import one_line, terminal_safe
 from transformer.tools.export import folder as folders

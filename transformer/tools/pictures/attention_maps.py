@@ -13,8 +13,9 @@ from torch import Tensor
 from transformer.data.tokenizer import BOS, EOS
 from transformer.device import full_precision
 from transformer.inference.long_text import split_sentences
+from transformer.inference.parts import Translation
 from transformer.inference.settings import SearchSettings
-from transformer.inference.translator import Translation, Translator
+from transformer.inference.translator import Translator
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
 from transformer.model.transformer import Transformer

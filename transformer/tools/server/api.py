@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from transformer.data.directions import Direction
 from transformer.data.languages import name_of
-from transformer.inference.translator import Translation
+from transformer.inference.parts import Translation
 from transformer.tools.server.batcher import Batcher, NBest, QueueFullError
 from transformer.tools.server.detection import detect
 from transformer.tools.server.documents import Piece, join, split

@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
+from transformer.inference.parts import Part, Translation
 from transformer.inference.settings import SearchSettings, SplitLines
-from transformer.inference.translator import Part, Translation, Translator
+from transformer.inference.translator import Translator
 
 NBest = list[list[Translation]]
 # Tokens of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.

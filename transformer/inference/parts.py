@@ -1,0 +1,86 @@
+"""A text cut into the parts that are translated at once, and the translations of the parts joined."""
+
+import logging
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from transformer.data.tokenizer import Tokenizer
+from transformer.inference.long_text import encode_sentences, split_sentences
+from transformer.inference.settings import SplitLines
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A text in the target language, with its pieces. `log_probability` is in nats, `score` is log-probability /
+    length^α (`search.normalized`). Of a text translated in parts, both are sums over the parts."""
+
+    text: str
+    score: float
+    log_probability: float
+    pieces: list[str]
+    is_cut: bool = False  # it has as many tokens as the search allowed: the model may have had more to say
+
+
+EMPTY = Translation("", 0.0, 0.0, [])
+
+
+class Part(NamedTuple):
+    """A text, or a part of it. The random draws of sampling depend on its number. A part with a text is not translated
+    but stays as it is."""
+
+    ids: list[int]
+    number: int = 0
+    text: str = ""
+
+
+def is_letterless(text: str) -> bool:
+    return not any(map(str.isalpha, text))
+
+
+def parts_of(
+    text: str,
+    ids: list[int],
+    tokenizer: Tokenizer,
+    limit: int,
+    split_lines: SplitLines,
+    keeps_letterless: bool,
+    place: str,
+) -> list[Part]:
+    """The parts of one text whose `ids` the tokenizer has made: none for an empty one, several for one that is split.
+
+    A part has at most `limit` ids. Raises ValueError, which begins with `place`, for a long text that is not to be
+    split.
+    """
+
+    def part(sentence: str, encoded: list[list[int]]) -> list[Part]:
+        if keeps_letterless and encoded and is_letterless(sentence):
+            return [Part([], text=sentence.strip())]
+        return [Part(piece) for piece in encoded]
+
+    is_long = len(ids) > limit
+    problem = f"{place} has {len(ids):,} tokens, more than the {limit:,} this model allows"
+    if is_long and split_lines == "never":
+        raise ValueError(problem)
+    if not is_long and split_lines != "sentences":
+        return part(text, [ids] if len(ids) > len(tokenizer.prefix) else [])
+    sentences = [sentence for sentence in split_sentences(text) if sentence.strip()]
+    parts = [one for sentence in sentences for one in part(sentence, encode_sentences([sentence], tokenizer, limit))]
+    if is_long and split_lines == "long":
+        log.warning("%s: translated in %d parts", problem, len(parts))
+    elif len(parts) > len(sentences):
+        log.warning("%s has a sentence of more than %d tokens: translated in parts", place, limit)
+    return parts
+
+
+def join(parts: list[list[Translation]], space: str) -> list[Translation]:
+    """The hypotheses of a text: of its only part, or one that joins the best of every part with `space` between."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return [EMPTY]
+    best = [hypotheses[0] for hypotheses in parts]
+    score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
+    pieces = [piece for part in best for piece in part.pieces]
+    return [Translation(space.join(part.text for part in best), score, total, pieces, any(one.is_cut for one in best))]
