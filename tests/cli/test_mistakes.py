@@ -110,10 +110,13 @@ def test_processes_started_side_by_side_need_one_folder(variable: str, home: Pat
 
 @pytest.mark.parametrize(
     "line",
-    [
-        *("train debug=true seed=x", f"{OWN}loud", "back_translate debug=true folds=1"),
-        *("translate ja --debug", "export --debug nix --output x"),
-    ],
+    others_long(
+        [
+            *("train debug=true seed=x", f"{OWN}loud", "back_translate debug=true folds=1"),
+            *("translate ja --debug", "export --debug nix --output x"),
+        ],
+        short=2,
+    ),
 )
 def test_with_debug_a_traceback_stands_before_the_line(line: str, home: Path) -> None:
     told = refusal(line, home)

@@ -70,6 +70,7 @@ def test_an_old_run_is_compared(home: Path) -> None:
     assert (home / "compared" / "comparison.json").exists()
 
 
+@pytest.mark.long
 def test_a_new_run_begins_with_an_old_model(home: Path) -> None:
     ok("train", *OF_MODEL, "init_from=old", "hydra.run.dir=new", cwd=home)
     assert Translator.load(home / "new").model.config == Translator.load(OLD).model.config

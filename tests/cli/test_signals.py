@@ -59,6 +59,7 @@ def test_ctrl_c_ends_a_training_in_one_line_that_says_how_to_go_on(tmp_path: Pat
     assert last.endswith("resume=run") == (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()
 
 
+@pytest.mark.long
 def test_a_signal_ends_a_sweep_with_the_trial_that_runs(tmp_path: Path) -> None:
     started = start("train", "-m", *ENDLESS, "hydra.sweep.dir=sweep", "seed=1,2", cwd=few_pairs(tmp_path))
     started.wait_for("The training loss")

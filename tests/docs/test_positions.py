@@ -151,6 +151,7 @@ def test_the_picture_of_a_shift_shows_change_for_sinusoidal_and_none_for_rotary(
     assert -low == high == pytest.approx(change.abs().max().item())
 
 
+@pytest.mark.long
 def test_pictures_are_written_and_their_axes_named(tmp_path: Path) -> None:
     draw_table(sinusoidal_table(8, 4), "title", tmp_path / "new" / "table.png")
     draw_waves(8, tmp_path / "waves.png")

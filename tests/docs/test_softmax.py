@@ -31,6 +31,7 @@ def test_without_scaling_the_softmax_sharpens_and_starves_as_heads_grow_wider() 
     assert scaled[-1].largest == pytest.approx(drawn.amax(-1).mean().item(), abs=0.01)
 
 
+@pytest.mark.long
 def test_the_picture_draws_these_numbers_over_a_logarithmic_axis(tmp_path: Path) -> None:
     figure = softmax_figure()
     for axes, part in zip(figure.axes, ("largest", "gradient"), strict=True):

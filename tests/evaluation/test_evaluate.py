@@ -135,6 +135,7 @@ def evaluate_together(rank: int, folder: Path) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.long
 @posix_only
 def test_two_processes_share_the_work_and_both_know_all_of_it(translator: Translator, tmp_path: Path) -> None:
     assert in_processes(2, evaluate_together, tmp_path) == [0, 0]

@@ -186,6 +186,7 @@ def test_reranking_adds_what_the_reverse_model_says_of_the_source(
         assert after == [before[index] for index in order]
 
 
+@pytest.mark.long
 def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
     translator: Translator, reverse: Translator
 ) -> None:

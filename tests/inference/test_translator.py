@@ -53,7 +53,7 @@ def test_lines_keep_their_order_and_count_and_empty_ones_stay_empty(translator: 
     assert translator.translate([]) == []
 
 
-@pytest.mark.parametrize("kind", ["one", "ensemble", "copy"])
+@pytest.mark.parametrize("kind", others_long(["one", "ensemble", "copy"]))
 @pytest.mark.parametrize("least", [0, 5])
 def test_greedy_search_without_scores_finds_the_same(translator: Translator, kind: str, least: int) -> None:
     search = replace(SOON, method="greedy", min_length=least, length_extra=8)

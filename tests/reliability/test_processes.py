@@ -298,6 +298,7 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
     report(f"two nodes make one run: {launcher}", 1, [])
 
 
+@pytest.mark.long
 def test_a_run_that_waits_for_another_node_says_so_and_ends_at_a_signal(home: Path, tmp_path: Path) -> None:
     arguments = script_arguments(home, tmp_path / "run", *DDP, "trainer.devices=1", "trainer.num_nodes=2")
     waiting = Run(TRAIN, *arguments, cwd=tmp_path, environment=TERMINAL | {"MASTER_PORT": str(free_port())})

@@ -80,6 +80,7 @@ def test_hostile_files_run_nothing_and_are_refused_in_one_line_and_little_memory
     report("hostile files are refused in one line, run nothing and take little memory", len(HOSTILE), lost)
 
 
+@pytest.mark.long
 def test_tokenizers_that_were_tampered_with_crash_nothing(tmp_path: Path) -> None:
     plain, content = parts()
     whole, chance, lost, tried = content["tokenizer.source"], random.Random(4), [], trials(30, 1000)

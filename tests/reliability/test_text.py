@@ -35,7 +35,7 @@ def translator(kind: Kind, byte_fallback: bool) -> Translator:
     return small_translator(kind, 350 if byte_fallback else 120, byte_fallback)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_long(KINDS))
 @pytest.mark.parametrize("byte_fallback", [False, True])
 def test_any_unicode_text_gives_one_line(kind: Kind, byte_fallback: bool) -> None:
     tried = 0
@@ -88,7 +88,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_long(KINDS))
 def test_a_long_line_ends_after_work_and_memory_in_its_proportion(kind: Kind) -> None:
     lost, tried = [], 0
     chosen = trials(["sentences without spaces"], list(LONG))
@@ -113,7 +113,7 @@ def test_a_long_line_ends_after_work_and_memory_in_its_proportion(kind: Kind) ->
     report(f"a line of some {100 * TIMES:,} characters, tokenizer={kind}", tried, lost)
 
 
-@pytest.mark.parametrize("kind", others_long(KINDS, short=2))
+@pytest.mark.parametrize("kind", others_long(KINDS))
 def test_any_text_can_teach_a_tokenizer_or_is_too_little_for_one(kind: Kind) -> None:
     chance, lost, tried = random.Random(6), [], trials(2, 100)
     for number in range(tried):

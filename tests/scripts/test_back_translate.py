@@ -119,7 +119,7 @@ def flags_of(stage: Stage) -> dict[str, str | None]:
             ("hydra.run.dir=x", "hydra.run.dir: each stage has a folder of its own in output=FOLDER"),
             ("resume=last", "resume: the same command continues where it was stopped"),
         ],
-        short=8,
+        short=3,
     ),
 )
 def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: str) -> None:
@@ -151,6 +151,7 @@ def test_a_mistake_is_told_in_one_line_and_leaves_no_folder(tmp_path: Path, argu
     assert not (tmp_path / "all").exists()
 
 
+@pytest.mark.long
 def test_a_sweep_is_refused(tmp_path: Path) -> None:
     done = script("back_translate", "-m", *SMALL, MONOLINGUAL, "output=all", "seed=1,2", cwd=tmp_path)
     assert done.returncode == 2
@@ -177,6 +178,7 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     assert corpus_of_run(Run(folder)).languages == ("de", "en")  # for augment's --corpus
 
 
+@pytest.mark.long
 def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> None:
     folder = tmp_path / "all"
     for run in ("reverse", "forward", "final"):
@@ -202,6 +204,7 @@ def test_scores_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         show_final_scores(tmp_path, data_settings(*SMALL))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", others_long(["it's $all, {of} [it] = ü", "ü", "a\\'b"]))
 def test_the_name_of_a_folder_may_hold_what_hydra_reads(name: str) -> None:
     folder = Path(name).absolute()
@@ -314,6 +317,7 @@ def test_a_model_of_all_directions_takes_the_place_of_the_reverse_runs(tmp_path:
     assert begins == [[f"init_from={tmp_path}"], [f"init_from={folder}/forward"]]
 
 
+@pytest.mark.long
 def test_a_model_that_cannot_translate_all_texts_is_refused_before_the_first_stage(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     english_and_french().save(path)

@@ -23,6 +23,8 @@ from transformer.run import Run
 from transformer.tools.compare.compare_runs import compare_runs
 from transformer.tools.compare.run_results import find_runs
 
+pytestmark = pytest.mark.long  # two runs are trained for them
+
 FAST = ["--resamples", "100", "--trials", "60"]
 FEW = 150  # sentences of the test
 TEST = (TOY / "test.en").read_text(encoding="utf-8").splitlines()[:FEW]

@@ -13,6 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.cases import others_long
 from tests.factories import composed, run_dict
 from transformer import ModelConfig, Transformer
 from transformer.config import from_dict
@@ -88,7 +89,7 @@ def test_every_preset_leaves_the_precision_to_the_hardware(choice: str) -> None:
     assert composed(choice)["trainer"]["precision"] == "auto"
 
 
-@pytest.mark.parametrize("recipe", sorted(path.stem for path in RECIPES.glob("experiment/*.yaml")))
+@pytest.mark.parametrize("recipe", others_long(sorted(path.stem for path in RECIPES.glob("experiment/*.yaml"))))
 def test_every_recipe_of_the_benchmarks_builds_and_takes_a_step(recipe: str) -> None:
     plain = composed(f"hydra.searchpath=[file://{RECIPES}]", f"experiment={recipe}")
     build_and_take_a_step(plain | {"init_from": None})

@@ -117,6 +117,7 @@ def test_a_mean_over_too_much_of_a_run_is_said() -> None:
     assert note.startswith("training.averaging.count=5 validations are 500 of 500 steps")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     others_long(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tests.cases import others_long
 from tests.reliability.runs import corpus, last, position, settings, train
 from tests.training.small import SETTINGS, module_for, numbers_data, trainer_for, training_for
 from transformer import Translator
@@ -152,15 +153,18 @@ def test_dropout_grows_evenly_to_that_of_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("trainer", "validated"),
-    [
-        ({"max_steps": 7}, [3, 6, 7]),
-        ({"max_steps": 6}, [3, 6]),
-        ({"max_steps": -1, "max_epochs": 1, "limit_train_batches": 4}, [3, 4]),
-        ({"max_steps": 5, "max_epochs": 2, "limit_train_batches": 4}, [3, 5]),
-        ({"max_steps": 8, "max_epochs": 2, "limit_train_batches": 3}, [3, 6]),
-        ({"max_steps": -1, "max_epochs": 2, "limit_train_batches": 4, "accumulate_grad_batches": 2}, [3, 4]),
-        ({"max_steps": 4, "limit_val_batches": 0}, []),
-    ],
+    others_long(
+        [
+            ({"max_steps": 7}, [3, 6, 7]),
+            ({"max_steps": 6}, [3, 6]),
+            ({"max_steps": -1, "max_epochs": 1, "limit_train_batches": 4}, [3, 4]),
+            ({"max_steps": 5, "max_epochs": 2, "limit_train_batches": 4}, [3, 5]),
+            ({"max_steps": 8, "max_epochs": 2, "limit_train_batches": 3}, [3, 6]),
+            ({"max_steps": -1, "max_epochs": 2, "limit_train_batches": 4, "accumulate_grad_batches": 2}, [3, 4]),
+            ({"max_steps": 4, "limit_val_batches": 0}, []),
+        ],
+        short=3,
+    ),
 )
 def test_a_run_validates_every_so_often_and_at_its_end(
     data: TranslationData, tmp_path: Path, trainer: dict[str, Any], validated: list[int]
@@ -180,13 +184,16 @@ BLEUS = [10.0, 30.0, 30.0, 20.0, 40.0, 30.0, 20.0, 10.0, 50.0]
 
 @pytest.mark.parametrize(
     ("patience", "steps", "done"),
-    [
-        (1, 9, 3),  # an equal one is not better
-        (2, 9, 4),
-        (3, 9, 8),
-        (3, 8, 8),  # the last step anyhow
-        (4, 9, 9),
-    ],
+    others_long(
+        [
+            (1, 9, 3),  # an equal one is not better
+            (2, 9, 4),
+            (3, 9, 8),
+            (3, 8, 8),  # the last step anyhow
+            (4, 9, 9),
+        ],
+        short=2,
+    ),
 )
 def test_a_run_ends_after_so_many_validations_without_a_better_bleu(
     data: TranslationData, tmp_path: Path, patience: int, steps: int, done: int
@@ -238,7 +245,10 @@ def test_what_a_user_does_at_each_step_sees_the_gradient_and_can_log(tmp_path: P
 
 @pytest.mark.parametrize(
     ("longest", "asked", "chosen"),
-    [(3, "auto", "chrf"), (4, "auto", "bleu"), (4, "chrf", "chrf"), (3, "bleu", "bleu"), (3, "loss", "loss")],
+    others_long(
+        [(3, "auto", "chrf"), (4, "auto", "bleu"), (4, "chrf", "chrf"), (3, "bleu", "bleu"), (3, "loss", "loss")],
+        short=2,
+    ),
 )
 def test_chrf_chooses_where_no_reference_has_four_words(tmp_path: Path, longest: int, asked: str, chosen: str) -> None:
     data = numbers_data(tmp_path)

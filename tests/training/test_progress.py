@@ -33,6 +33,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
     assert json.loads((tmp_path / "run" / "test.json").read_text(encoding="utf-8"))["cost"]["ms/step"] > 0
 
 
+@pytest.mark.long
 def test_a_line_of_progress_says_how_much_is_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

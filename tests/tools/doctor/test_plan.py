@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import others_long
 from tests.factories import composed
 from tests.tools.doctor.corpora import TEST, TRAIN, VALIDATION, write
 from transformer.cli.train import of_run, read_run_settings, shape
@@ -75,12 +76,15 @@ def test_a_tokenizer_without_merges_leaves_none_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "error"),
-    [
-        ("tokenizer.vocabulary_size=90000", "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
-        ("model.max_length=3", "model.max_length=3 is less than the longest sentence of train needs"),
-        ("trainer.limit_val_batches=1e-9", "trainer.limit_val_batches=1e-09 of"),
-        ("data.max_length=1", "no pair of"),
-    ],
+    others_long(
+        [
+            ("tokenizer.vocabulary_size=90000", "tokenizer.vocabulary_size=90000 is more than this corpus gives"),
+            ("model.max_length=3", "model.max_length=3 is less than the longest sentence of train needs"),
+            ("trainer.limit_val_batches=1e-9", "trainer.limit_val_batches=1e-09 of"),
+            ("data.max_length=1", "no pair of"),
+        ],
+        short=2,
+    ),
 )
 def test_a_corpus_that_cannot_be_trained_on_has_a_plan_with_the_reason(tmp_path: Path, typed: str, error: str) -> None:
     plan = make_plan("pairs_2k", planner(tmp_path, typed))
@@ -90,16 +94,19 @@ def test_a_corpus_that_cannot_be_trained_on_has_a_plan_with_the_reason(tmp_path:
 
 @pytest.mark.parametrize(
     ("changes", "steps", "epochs"),
-    [
-        ({}, 20, 20 / 7),
-        ({"max_epochs": 3}, 20, 20 / 7),
-        ({"max_epochs": 2}, 14, 2),
-        ({"max_steps": -1, "max_epochs": 3, "accumulate_grad_batches": 4}, 6, 3),
-        ({"max_steps": None, "max_epochs": 3}, 21, 3),
-        ({"max_steps": None}, 1000, 1000 / 7),
-        ({"limit_train_batches": 4}, 20, 5),
-        ({"limit_train_batches": 0.5}, 20, 20 / 3),
-    ],
+    others_long(
+        [
+            ({}, 20, 20 / 7),
+            ({"max_epochs": 3}, 20, 20 / 7),
+            ({"max_epochs": 2}, 14, 2),
+            ({"max_steps": -1, "max_epochs": 3, "accumulate_grad_batches": 4}, 6, 3),
+            ({"max_steps": None, "max_epochs": 3}, 21, 3),
+            ({"max_steps": None}, 1000, 1000 / 7),
+            ({"limit_train_batches": 4}, 20, 5),
+            ({"limit_train_batches": 0.5}, 20, 20 / 3),
+        ],
+        short=4,
+    ),
 )
 def test_a_run_is_as_long_as_its_steps_and_epochs_allow(
     tmp_path: Path, changes: dict[str, Any], steps: int, epochs: float

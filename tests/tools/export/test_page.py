@@ -78,7 +78,7 @@ def texts() -> list[str]:
                 ("char", True, "nmt_nfkc"),
             ),
         ],
-        short=4,
+        short=2,
     ),
 )
 def test_ids_and_texts_are_those_of_sentencepiece(

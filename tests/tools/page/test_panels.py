@@ -175,6 +175,7 @@ def stepwise(show: Show, explained: dict[str, Any]) -> Opened:
     return opened
 
 
+@pytest.mark.long
 def test_the_buttons_of_the_steps_go_on_and_back_and_to_the_first(stepwise: Opened, explained: dict[str, Any]) -> None:
     count = len(explained["steps"])
 

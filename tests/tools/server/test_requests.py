@@ -82,6 +82,7 @@ def test_a_request_of_the_allowed_size_fits_into_its_body_however_it_is_encoded(
         assert len(body) <= limits.max_bytes
 
 
+@pytest.mark.long
 def test_a_body_that_comes_in_pieces_is_bounded_and_must_come_in_time() -> None:
     app = make_app(api(ServerSettings(max_characters=1, timeout=0.01)))
     for body, status in (([b"a" * 1000] * 4, 400), ([b"a" * 1000] * 5, 413)):
