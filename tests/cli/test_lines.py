@@ -1,5 +1,6 @@
 """A translation on its way out: a terminal gets no letter that it would obey, everything else gets all letters."""
 
+import json
 import os
 import re
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
+from transformer.cli.lines import as_json, as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
 from transformer.cli.output import Output
 from transformer.config import UsageError
 from transformer.inference.parts import Translation
@@ -21,9 +22,16 @@ HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_file_gets_the_marks_of_right_to_left_text_and_a_terminal_their_names(count: int) -> None:
     columns = "7\t-0.5000\t" if count > 1 else ""
-    of_three = [*as_lines([7], [[HEBREW] * 3], count, on_terminal=False)]
-    assert of_three == [f"{columns}\u2067שלום\u2069 לך\n"] * count
-    assert [*as_lines([7], [[HEBREW]], count, on_terminal=True)] == [f"{columns}\\u2067שלום\\u2069 לך\n"]
+    found = [(7, "shalom", [HEBREW] * count)]
+    assert [*as_lines(found, count > 1, on_terminal=False)] == [f"{columns}\u2067שלום\u2069 לך\n"] * count
+    assert [*as_lines(found[:1], count > 1, on_terminal=True)] == [f"{columns}\\u2067שלום\\u2069 לך\n"] * count
+    for on_terminal in (False, True):
+        [written] = as_json(found, on_terminal)
+        assert written.isascii() == on_terminal
+        assert json.loads(written) == {
+            **{"line": 7, "source": "shalom"},
+            "translations": [{"text": HEBREW.text, "score": -0.5, "log_probability": -2.0, "is_cut": False}] * count,
+        }
 
 
 @needs_terminals
@@ -78,6 +86,21 @@ def test_of_a_pipe_and_in_a_pipe_no_bar_is_shown(capsys: pytest.CaptureFixture[s
     for total in (3, None):
         assert [chunk for _, chunk in chunks(iter("abc"), 2, 0, total)] == [["a", "b"], ["c"]]
     assert capsys.readouterr().err == ""
+
+
+def test_a_program_gets_the_answer_to_each_line_before_it_writes_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, encoding="utf-8") as stdin, os.fdopen(writer, "wb", buffering=0) as program:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        dealt = chunks(input_lines(None, None), 4, 0, None)
+        program.write("schläft\n".encode())
+        assert next(dealt) == (range(1, 2), ["schläft"])
+        program.write(b"a\nb\nc\nd\ne\n")  # those that come together are translated together
+        assert [next(dealt), next(dealt)] == [(range(2, 6), [*"abcd"]), (range(6, 7), ["e"])]
+        program.write(b"x\n\xff\n")
+        assert next(dealt) == (range(7, 8), ["x"])
+        with pytest.raises(ValueError, match=r"^stdin line 8 is not UTF-8"):
+            next(dealt)
 
 
 def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> None:

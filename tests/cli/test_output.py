@@ -143,9 +143,23 @@ def test_a_resumed_translation_that_is_stopped_at_once_says_what_is_kept(
     assert capsys.readouterr().err == "6 lines are kept in out.en.partial: --resume continues\n"
 
 
-def test_what_is_missing_or_damaged_is_not_resumed(translation: Translation) -> None:
-    with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
-        translation.run(resume=True)
+def test_resuming_begins_where_nothing_is_there_and_leaves_what_is_whole(
+    translation: Translation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        with open_output("out.en", {}, [translation.model], resume=True) as output:
+            assert not output.is_finished()
+            output.skip(iter(LINES))
+            output.write(LINES, WHOLE)
+        assert translation.file.read_text(encoding="utf-8") == WHOLE
+        assert translation.names() == ["out.en"]
+        assert open_output("out.en", {}, [translation.model], resume=True).is_finished()
+        assert "out.en is whole" in capsys.readouterr().err
+        assert not open_output("out.en", {}, [translation.model], resume=False).is_finished()
+        translation.file.unlink()
+
+
+def test_what_is_damaged_is_not_resumed(translation: Translation) -> None:
     translation.stop()
     with Path("out.en.partial").open("r+b") as file:
         file.truncate(len("".join(f"{line.upper()}\n" for line in LINES[:6])) - 1)
@@ -266,8 +280,7 @@ def test_what_a_shell_sends_to_its_file_next_stands_after_the_translation(
 def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None:
     translation.stop()
     (translation.file.parent / "out.en.partial").replace(translation.file)  # as a process does just before its end
-    with pytest.raises(UsageError, match=r"there is no out.en.partial to continue"):
-        translation.run(resume=True)
+    assert open_output("out.en", {}, [translation.model], resume=True).is_finished()
     translation.run()
     assert translation.file.read_text(encoding="utf-8") == WHOLE
     assert translation.names() == ["out.en"]

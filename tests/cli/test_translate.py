@@ -122,6 +122,7 @@ def test_a_stopped_translation_goes_on_with_the_same_settings_only(model: Path) 
     assert {path: path.read_bytes() for path in Path().glob("y.partial*")} == kept
     Path("text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     asked[asked.index("x")] = "text"  # by another name
-    translate(*asked, "y", "--resume")
+    for _ in range(2):  # the second has nothing left to do
+        translate(*asked, "y", "--resume")
     assert Path("y").read_bytes() == Path("whole").read_bytes()
     assert not [*Path().glob("y.partial*")]

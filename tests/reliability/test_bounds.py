@@ -1,7 +1,6 @@
 """Numbers and texts that are too large, not finite or not fit for a terminal are refused before they do anything."""
 
 import importlib
-import io
 import os
 import sys
 import types
@@ -195,13 +194,17 @@ def test_a_pipe_is_no_terminal_although_the_environment_asks_for_color(monkeypat
     assert not console(stderr=True).is_terminal
 
 
-def test_a_line_of_stdin_larger_than_any_sentence_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(b"ja\n" + b"a" * (10 << 20) + b"\nnein\n"))
-    monkeypatch.setattr(sys, "stdin", stream)
-    lines = input_lines(None, None)
-    assert next(lines) == "ja"
-    with pytest.raises(ValueError, match=f"^stdin line 2 has more than {MAX_LINE_BYTES:,} bytes"):
-        next(lines)
+def test_a_line_of_stdin_larger_than_any_sentence_is_refused_with_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "stdin"
+    path.write_bytes(b"ja\n" + b"a" * (10 << 20) + b"\nnein\n")
+    with path.open(encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        lines = input_lines(None, None)
+        assert next(lines) == "ja"
+        with pytest.raises(ValueError, match=f"^stdin line 2 has more than {MAX_LINE_BYTES:,} bytes"):
+            next(lines)
 
 
 def test_a_closed_stdin_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

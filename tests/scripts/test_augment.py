@@ -198,8 +198,9 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
         with pytest.raises(UsageError, match=r"half\.partial was made with another corpus"):
             augment("half", "--resume", "--corpus", key)
     assert left("half") == kept
-    augment("half", "--resume", "--corpus", "run")
-    assert left("half") == whole
+    for _ in range(2):  # the second has nothing left to do
+        augment("half", "--resume", "--corpus", "run")
+        assert left("half") == whole
     count, total = len(lines("half.de")), len(lines("text.de"))
     assert f"{count:,} of {total:,} lines became pairs: half.de and half.en\n" in capsys.readouterr().out
 
@@ -248,7 +249,6 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(corpus: DataSettin
         ("x", ["--input", "english.de"], r"looks like en, but the checkpoint translates de → en: name a run of the"),
         ("x", ["--input", "test.en"], r"no line became a pair: 10 held_out"),
         ("x", ["--input", "test.de"], r"no line became a pair: 10 held_out"),
-        ("x", ["--resume"], r"^--resume: there is no x\.partial to continue"),
         ("x", ["--source", "en"], r"the checkpoint translates de → en, not from en"),
         ("x", ["--corpus", "french"], r"the corpus is in de and fr: name another by --corpus"),
         ("x", ["--corpus", "nowhere"], r"nowhere has no config\.yaml .*--corpus"),

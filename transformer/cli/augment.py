@@ -84,6 +84,8 @@ def augment(
         translator.warns_of_lines = False
         translator.lines_of = text
         check_languages(corpus, Path(text), translator.languages)
+        if output.is_finished(output.paths(translator.languages)):
+            return
         output.check_new(translator.languages)
         pair_filter = PairFilter(settings.filters, corpus, translator.tokenizers, translator.languages)
         lines, batch_tokens = input_lines(None, text), inference.batch_tokens

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from queue import Queue
+from typing import TYPE_CHECKING, Literal
 
 from transformer.config import UsageError
 from transformer.data.text_files import decode_lines, read_lines
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 CHUNK = 256
 # The steps in which one sees a file advance.
 MIN_CHUNKS = 20
+# Seconds between two lines of progress where there is no bar.
+HEARTBEAT = 30.0
+# Seconds for which a chunk waits for the next line of another program, which may wait for the chunk.
+SOON = 0.02
+Format = Literal["text", "json"]
 
 
 def is_prompt(text: str | None, path: str | None) -> bool:
@@ -29,7 +37,45 @@ def is_prompt(text: str | None, path: str | None) -> bool:
     return text is None and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
+class Stream:
+    """Lines that another program writes: a thread reads them, so that one can take those that have come."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._queue: Queue[str | BaseException] = Queue(2 * CHUNK)
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def _read(self, lines: Iterator[str]) -> None:
+        try:
+            for line in lines:
+                self._queue.put(line)
+            self._queue.put(StopIteration())
+        except Exception as error:  # it is raised where the lines are taken
+            self._queue.put(error)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._next(None)
+
+    def _next(self, timeout: float | None) -> str:
+        found = self._queue.get(timeout=timeout)
+        if isinstance(found, BaseException):
+            self._queue.put(found)  # it stays the last
+            raise found
+        return found
+
+    def take(self, size: int) -> list[str]:
+        """The next line, when it comes, and those close behind it; at most `size`, none at the end."""
+        taken = list(islice(self, 1))
+        with contextlib.suppress(Exception):  # an error comes after the lines before it
+            while taken and len(taken) < size:
+                taken.append(self._next(SOON))
+        return taken
+
+
 def _prompted() -> Iterator[str]:
+    say("Type a sentence, Enter translates it; Ctrl-D ends.")
     with contextlib.suppress(EOFError):
         while True:
             print("> ", end="", file=sys.stderr, flush=True)
@@ -39,16 +85,16 @@ def _prompted() -> Iterator[str]:
 def input_lines(text: str | None, path: str | None) -> Iterator[str]:
     """Yield `text`, else the lines of a file, else what is typed at a prompt or comes on stdin."""
     if text is not None:
-        yield " ".join(text.split("\n"))  # a line break within the text is a space: one text, one line
-    elif path is not None:
-        yield from read_lines(Path(path))
-    elif sys.stdin is None:
+        return iter([" ".join(text.split("\n"))])  # a line break within the text is a space: one text, one line
+    if path is not None:
+        return read_lines(Path(path))
+    if sys.stdin is None:
         raise UsageError("stdin is closed: give a text or --input FILE")
-    elif is_prompt(text, path):
-        say("Type a sentence, Enter translates it; Ctrl-D ends.")
-        yield from _prompted()
-    else:
-        yield from decode_lines(sys.stdin.buffer.readline, "stdin")
+    if is_prompt(text, path):
+        return _prompted()
+    # Not by sys.stdin itself, which a thread that still reads would hold when the program ends.
+    stdin = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
+    return Stream(decode_lines(stdin.readline, "stdin"))
 
 
 TABLE_REMEDY = "write its column into a file of its own, a sentence a line"
@@ -86,28 +132,48 @@ def chunk_size(total: int | None, batch_tokens: int) -> int:
 
 
 def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Iterator[tuple[range, list[str]]]:
-    """Deal out lines to be translated together, with their numbers, after those that are `done`; on a terminal, show
-    how many of a file's are done, how fast, and how long the rest will take."""
+    """Deal out lines to be translated together, with their numbers, after those that are `done`. Show how many of a
+    file's are done, how fast, and how long the rest will take."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = ("translating", BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
     stderr, started, before = console(stderr=True), time.monotonic(), done
+    said = started
     with Progress(*columns, console=stderr, disable=total is None or not stderr.is_terminal) as bar:
         task = bar.add_task("", total=total, completed=done, pace="")
-        while chunk := list(islice(lines, size)):
+        while chunk := lines.take(size) if isinstance(lines, Stream) else list(islice(lines, size)):
             yield range(done + 1, done + 1 + len(chunk)), chunk
             done += len(chunk)
-            speed = (done - before) / max(time.monotonic() - started, 0.01)  # which may be 0 by a coarse clock
-            left = timedelta(seconds=round(((total or done) - done) / speed))
-            bar.update(task, completed=done, pace=f", {speed:,.1f} a second, {left} left")
+            now = time.monotonic()
+            speed = (done - before) / max(now - started, 0.01)  # which may be 0 by a coarse clock
+            pace = f", {speed:,.1f} a second, {timedelta(seconds=round(((total or done) - done) / speed))} left"
+            bar.update(task, completed=done, pace=pace)
+            if bar.disable and total is not None and now - said >= HEARTBEAT:
+                say(f"{done:,} of {total:,} lines{pace}")
+                said = now
 
 
-def as_lines(numbers: Iterable[int], n_best: list[list[Translation]], count: int, on_terminal: bool) -> Iterator[str]:
-    """Write the best translation of each text on a line, or up to `count` with number, score and tabs between.
+Found = Iterable[tuple[int, str, list["Translation"]]]
+
+
+def as_lines(found: Found, numbered: bool, on_terminal: bool) -> Iterator[str]:
+    """Write the translations of each text (line number, source, translations) on lines of their own, `numbered` with
+    number, score and tabs between.
 
     A file or a pipe gets a translation as it is, marks of right-to-left text too; a terminal would obey some of them.
     """
-    for number, hypotheses in zip(numbers, n_best, strict=True):
-        for hypothesis in hypotheses[:count]:
-            columns = f"{number}\t{hypothesis.score:.4f}\t" if count > 1 else ""
-            yield f"{columns}{terminal_safe(hypothesis.text) if on_terminal else hypothesis.text}\n"
+    for number, _, translations in found:
+        for translation in translations:
+            columns = f"{number}\t{translation.score:.4f}\t" if numbered else ""
+            yield f"{columns}{terminal_safe(translation.text) if on_terminal else translation.text}\n"
+
+
+def as_json(found: Found, on_terminal: bool) -> Iterator[str]:
+    """Write an object for each text, on a line; for a terminal in ASCII."""
+    for number, source, translations in found:
+        described = [
+            {"text": one.text, "score": one.score, "log_probability": one.log_probability, "is_cut": one.is_cut}
+            for one in translations
+        ]
+        row = {"line": number, "source": source, "translations": described}
+        yield f"{json.dumps(row, ensure_ascii=on_terminal)}\n"

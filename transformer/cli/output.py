@@ -63,6 +63,9 @@ class Output:
             with contextlib.suppress(OSError) if error else contextlib.nullcontext():  # closing may repeat it
                 self._file.close()
 
+    def is_finished(self) -> bool:
+        return False
+
     def skip(self, lines: Iterator[str]) -> None:
         """Passes over the lines that are done."""
 
@@ -85,7 +88,8 @@ class PartialOutput(Output):
     """
 
     def __init__(self, path: str, made_by: dict[str, str], resume: bool) -> None:
-        """`made_by` are the settings and the model; UsageError where there is nothing to resume, or something else."""
+        """`made_by` are the settings and the model; UsageError where there is something else to resume. Where there is
+        nothing, it begins."""
         super().__init__(os.path.realpath(path))  # a link is followed
         self._final = Path(str(self.path))
         self._partial = self._final.with_name(f"{self._final.name}.partial")
@@ -97,7 +101,9 @@ class PartialOutput(Output):
         for file in (self._partial, self._state_file):
             if file.is_symlink():  # which nobody has named
                 raise UsageError(f"{shell_path(file)} is a link, and would be written through: remove it")
-        if resume:
+        is_stopped = self._is_stopped()
+        self._may_be_whole = resume and not is_stopped
+        if resume and is_stopped:
             self._before = self._read_state()
             for key, value in made_by.items():
                 if (former := self._before.made_by.get(key)) != value:
@@ -106,7 +112,7 @@ class PartialOutput(Output):
                     raise UsageError(f"--resume: {self._shown} was made {how}: give the same, or leave out --resume")
             if not self._before.lines:  # it was killed in its first chunk: nothing to go on with
                 self._before = None
-        elif self._is_stopped():
+        elif is_stopped:
             with self._locked():  # refuses what is not stopped at all
                 state = self._read_state()
             if state.lines:
@@ -124,9 +130,15 @@ class PartialOutput(Output):
         last."""
         return self._state_file.exists() and self._partial.exists()
 
+    def is_finished(self, files: Sequence[Path] = ()) -> bool:
+        """Whether there is nothing to resume since the files (that of the output) are whole, and says so."""
+        finished = self._may_be_whole and all(file.exists() for file in files or [self._final])
+        if finished:
+            names = ", ".join(map(shell_path, files or [self._final]))
+            say(f"--resume: nothing is left to do, {names} is whole; without --resume it would be made anew")
+        return finished
+
     def _read_state(self) -> PartialState:
-        if not self._is_stopped():
-            raise UsageError(f"--resume: there is no {self._shown} to continue; leave it out")
         try:
             state = from_dict(PartialState, json.loads(self._state_file.read_bytes()), "")
             if state.lines and self._partial.stat().st_size < state.bytes:

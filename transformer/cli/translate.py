@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from transformer.cli.app import AlignmentFlags, ChoiceFlags, Flags, InferenceFlags, MachineFlags, SearchFlags
-from transformer.cli.lines import as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
+from transformer.cli.lines import Format, as_json, as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
 from transformer.cli.models import announce_checkpoint, find_checkpoints, with_reverse
 from transformer.cli.output import open_output
 from transformer.cli.places import check_output_file
@@ -43,6 +43,9 @@ class TranslateSettings(Settings):
     format of Moses)"""
     n_best: Annotated[int, ">= 1", "<= 1000"] = 1
     """more than 1: up to n translations of each line, as "line number, tab, score, tab, text" """
+    format: Format = "text"
+    """text | json: an object for each line, with its line number, source and translations (text, score,
+    log_probability, is_cut)"""
     split_lines: SplitLines = "long"
     """which lines are translated sentence by sentence: long (those of more tokens than the model allows) | sentences
     (all) | never (a line that is too long ends the command)"""
@@ -103,8 +106,10 @@ def translate(
     checkpoints, total = find_checkpoints(settings.checkpoint), count_lines(settings.input)
     decides: dict[str, Any] = {"search": asdict(search), "choice": asdict(choice)}
     decides |= {"inference": asdict(inference), "machine": asdict(machine)}
-    decides |= {key: getattr(settings, key) for key in ("n_best", "split_lines", "source", "target")}
+    decides |= {key: getattr(settings, key) for key in ("n_best", "format", "split_lines", "source", "target")}
     opened = open_output(settings.output, decides, [*checkpoints, *choice.models], settings.resume)
+    if opened.is_finished():
+        return
     announce_checkpoint(next(iter(settings.checkpoint), None), checkpoints[0])
     lines = input_lines(text, settings.input)
     if text is not None and machine.threads is None:
@@ -130,4 +135,9 @@ def translate(
             if aligned and head:
                 best = [hypotheses[0] for hypotheses in n_best]
                 aligned.write("".join(moses_lines(translator, chunk, best, head, batch_tokens, numbers)).encode())
-            output.write(chunk, "".join(as_lines(numbers, n_best, settings.n_best, output.is_terminal)))
+            found = zip(numbers, chunk, (hypotheses[: settings.n_best] for hypotheses in n_best), strict=True)
+            if settings.format == "json":
+                written = as_json(found, output.is_terminal)
+            else:
+                written = as_lines(found, settings.n_best > 1, output.is_terminal)
+            output.write(chunk, "".join(written))
