@@ -307,7 +307,7 @@ def test_another_way_to_multiply_is_taken_if_it_is_much_faster_and_as_precise(
     exact = left.double() @ right.double()
     is_precise = (left @ right - exact).norm() < 1e-5 * exact.norm()
     torch.set_float32_matmul_precision("high")
-    precision, reason = fastest_matmul_precision()
+    precision, reason = fastest_matmul_precision.__wrapped__()  # not as it was timed before
     assert (precision == "medium") == (is_precise and is_worth_it)
     assert ("not float32" in reason) == (not is_precise)
     assert torch.get_float32_matmul_precision() == "high"

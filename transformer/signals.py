@@ -28,7 +28,8 @@ class Interrupted(BaseException):
 
     def __str__(self) -> str:
         line = f"stopped {self.how}, by " if self.how else "stopped by "
-        return line + signal.Signals(self.number).name + (f"; {self.advice}" if self.advice else "")
+        name = "Ctrl-C" if self.number == signal.SIGINT else signal.Signals(self.number).name
+        return line + name + (f"; {self.advice}" if self.advice else "")
 
 
 class SignalHandler:

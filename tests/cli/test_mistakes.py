@@ -66,6 +66,8 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         (FILES, ["data.train", "data.pairs"]),
         ("train resume=nowhere", ["resume=nowhere", "last"]),
         ("train resume=last", ["checkpoints/last.ckpt"]),
+        ("train hydra.run.dir=x.en/run", ["x.en", "hydra.run.dir="]),
+        ("train -m seed=1,2 hydra.sweep.dir=x.en/sweep", ["x.en", "hydra.sweep.dir="]),
         ("train init_from=nowhere/pairs_2k", ["init_from=", "experiment=pairs_2k"]),
         # In a preset of one's own.
         (f"{OWN}broken", [f"experiment{os.sep}broken.yaml", "line 2"]),

@@ -118,7 +118,8 @@ def test_a_run_whose_disk_is_full_says_how_to_go_on_if_it_can(tmp_path: Path) ->
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return str(caught.value)
 
-    assert "resume=" not in stopped()
+    assert "resume=" not in (said := stopped())
+    assert said.endswith("nothing is saved: hydra.run.dir=PATH (for -m hydra.sweep.dir=PATH) puts it in another place")
     stopped_run(tmp_path)
     assert stopped().endswith("continue with: translator train resume=.")
     with pytest.raises(FileNotFoundError, match=r"^no such file$"), training_in(tmp_path):

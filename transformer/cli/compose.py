@@ -20,8 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from transformer.cli.errors import configure_output, status_of
-from transformer.cli.runs import find_resumable, remove_if_empty
+from transformer.cli.errors import configure_output, describe, status_of
+from transformer.cli.runs import ELSEWHERE, find_resumable, remove_if_empty
 from transformer.config import UsageError, flatten
 from transformer.data import tatoeba
 from transformer.data.directions import first_direction
@@ -153,10 +153,12 @@ def main(work: Callable[[dict[str, Any]], Any], name: str, sweeps: bool = True) 
     debug = "debug=true" in sys.argv
 
     failures: list[Exception] = []
+    has_begun = False
 
     @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=name)
     def job(config: DictConfig) -> Any:
-        nonlocal debug
+        nonlocal debug, has_begun
+        has_begun = True
         debug = config.get("debug") is True
         try:
             return work(as_dict(config))
@@ -177,6 +179,10 @@ def main(work: Callable[[dict[str, Any]], Any], name: str, sweeps: bool = True) 
                 raise failures[0]
         except (HydraException, OmegaConfBaseException, YAMLError) as error:
             raise UsageError(explain(error, name)) from error
+        except OSError as error:
+            if has_begun or name != "train":
+                raise
+            raise UsageError(f"the run's folder cannot be made: {describe(error)}; {ELSEWHERE}") from error
 
     configure_output()
     sys.exit(status_of(compose_and_work, lambda: debug))

@@ -14,6 +14,8 @@ from transformer.processes import rank
 from transformer.run import RUNS, Run
 from transformer.signals import Interrupted
 
+ELSEWHERE = "hydra.run.dir=PATH (for -m hydra.sweep.dir=PATH) puts it in another place"
+
 
 def find_resumable(resume: str) -> tuple[Path, Path]:
     """Find the folder and the checkpoint of the run that `resume=` means: last, a run's folder or a .ckpt in one."""
@@ -62,8 +64,9 @@ def training_in(folder: Path) -> Iterator[None]:
         raise
     except OSError as error:
         is_of_disk = isinstance(error.__cause__, OSError) and error.__cause__.errno in UNWRITABLE
-        if is_of_disk and Run(folder).last.exists():
-            raise OSError(f"{error}; {go_on}") from error
+        if is_of_disk and rank() == 0:
+            remedy = go_on if Run(folder).last.exists() else f"nothing is saved: {ELSEWHERE}"
+            raise OSError(f"{error}; {remedy}") from error
         raise
 
 

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from rich import box
 from rich.table import Table
 
-from transformer.files import atomic_write
+from transformer.files import atomic_write, read_json, write_json
 from transformer.printing import console, one_line, say
 
 Row = dict[str, Any]
@@ -138,16 +138,14 @@ class SweepTable(Callback):
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **more: Any) -> None:
         if config.hydra.mode is None or config.hydra.mode.name != "MULTIRUN":
             return
-        failed = job_return.status == JobStatus.FAILED
-        result = job_return._return_value
+        failed, folder = job_return.status == JobStatus.FAILED, Path(config.hydra.runtime.output_dir)
         outcome = {
             "trial": config.hydra.job.num,
             "overrides": dict(override.lstrip("+").split("=", 1) for override in config.hydra.overrides.task),
-            "results": {} if failed else result,
-            "error": one_line(result) if failed else "",
+            "results": {} if failed else read_json(folder / OUTCOME)["results"],
+            "error": one_line(job_return._return_value) if failed else "",
         }
         if failed:
             say(f"trial {config.hydra.job.num}: {outcome['error']}")
-        folder = Path(config.hydra.runtime.output_dir)
-        atomic_write(folder / OUTCOME, json.dumps(outcome).encode())
+        write_json(folder / OUTCOME, outcome)
         write_tables(folder.parent)

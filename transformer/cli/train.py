@@ -15,8 +15,9 @@ from transformer.cli.compose import (
     typed_overrides,
 )
 from transformer.cli.runs import check_init_from, check_new_run, find_resumable, training_in
-from transformer.cli.sweep import isolated
+from transformer.cli.sweep import OUTCOME, isolated
 from transformer.config import Settings, UsageError, check_names, from_dict
+from transformer.files import write_json
 from transformer.model.config import ModelConfig, read_model
 from transformer.printing import key_of, say, shell_path
 from transformer.processes import rank
@@ -125,10 +126,10 @@ def check_processes() -> None:
         raise UsageError(f"processes that torchrun or SLURM start need one folder: give {RUN_FOLDER}=PATH")
 
 
-def train(config: dict[str, Any]) -> dict[str, float]:
+def train(config: dict[str, Any]) -> float | None:
     """Trains a translator.
 
-    In the folder of the run, with composed settings; returns the results by name.
+    In the folder of the run, with composed settings; returns what a sweep may maximize: the best validation score.
     """
     folder = output_folder()
     typed = [key_of(override) for override in typed_overrides()]
@@ -169,7 +170,9 @@ def train(config: dict[str, Any]) -> dict[str, float]:
             at_end=[lambda of, result, place: draw_attentions(of, result.samples, Run(place).attention)],
         )
     show_result(result, folder, run_settings.search)
-    return result.numbers()
+    if is_trial():
+        write_json(folder / OUTCOME, {"results": result.numbers()})
+    return result.validation
 
 
 if __name__ == "__main__":

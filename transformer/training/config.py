@@ -138,7 +138,7 @@ class TrainingSettings(Settings):
     betas: list[Rate] = setting([0.9, 0.98])
     """of Adam: how slowly the means of the gradient and of its square change"""
     weight_decay: Annotated[float, ">= 0", "<= 1000"] = 0.01
-    """on matrices only"""
+    """on the matrices of layers only"""
     schedule: Annotated[str, SCHEDULES] = "cosine"
     """after warm-up: cosine (to 0 at the last step, or at the end of trainer.max_time) | inverse_square_root (Vaswani
     et al. 2017)"""

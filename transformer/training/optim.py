@@ -17,12 +17,16 @@ from transformer.training.config import SCHEDULES
 Groups = list[dict[str, Any]]
 
 
-def decay_groups(parameters: Iterable[nn.Parameter]) -> Groups:
-    """Parameter groups: matrices, and vectors without weight decay (biases and norms do not overfit by growing)."""
-    parameters = list(parameters)
+def decay_groups(model: Transformer, without: Iterable[torch.Tensor] = ()) -> Groups:
+    """Parameter groups: the matrices of the layers; and, without weight decay, all that is a vector: of a bias or a
+    norm, of a token (embeddings) or of a position."""
+    left_out = {id(weight) for weight in without}
+    layers = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
+    matrices = {id(weight) for weight in layers if weight.dim() > 1}
+    parameters = [weight for weight in model.parameters() if id(weight) not in left_out]
     return [
-        {"params": [weight for weight in parameters if weight.dim() > 1]},
-        {"params": [weight for weight in parameters if weight.dim() <= 1], "weight_decay": 0.0},
+        {"params": [weight for weight in parameters if id(weight) in matrices]},
+        {"params": [weight for weight in parameters if id(weight) not in matrices], "weight_decay": 0.0},
     ]
 
 
@@ -30,7 +34,7 @@ def adamw(
     model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
 ) -> torch.optim.Optimizer:
     """Loshchilov & Hutter 2019."""
-    groups = decay_groups(model.parameters())
+    groups = decay_groups(model)
     return torch.optim.AdamW(groups, learning_rate, betas, weight_decay=weight_decay, fused=fused)
 
 
@@ -38,7 +42,7 @@ def adam(
     model: Transformer, learning_rate: float, betas: tuple[float, float], weight_decay: float, fused: bool
 ) -> torch.optim.Optimizer:
     """Kingma & Ba 2015: weight decay is part of the gradient here."""
-    groups = decay_groups(model.parameters())
+    groups = decay_groups(model)
     return torch.optim.Adam(groups, learning_rate, betas, weight_decay=weight_decay, fused=fused)
 
 
@@ -54,8 +58,7 @@ class MuonAdamW(torch.optim.Optimizer):
     ) -> None:
         layers = [*model.encoder.layers.modules(), *model.decoder.layers.modules()]
         hidden = [layer.weight for layer in layers if isinstance(layer, nn.Linear)]
-        ids = {id(weight) for weight in hidden}
-        rest = decay_groups(weight for weight in model.parameters() if id(weight) not in ids)
+        rest = decay_groups(model, without=hidden)
         self.muon = torch.optim.Muon(hidden, learning_rate, weight_decay, adjust_lr_fn="match_rms_adamw")
         self.adamw = torch.optim.AdamW(rest, learning_rate, betas, weight_decay=weight_decay, fused=fused)
         super().__init__([*self.muon.param_groups, *self.adamw.param_groups], {})

@@ -153,7 +153,6 @@ def show_run(
         *limit_notes(data, search.with_defaults(translator.defaults)),
         *_model_lines(translator),
         *machine_lines,
-        "The training loss includes label smoothing, dropout and R-Drop, if set; the validation loss does not.",
         *([begins_with] if init_from else []),
         sep="\n",
     )
