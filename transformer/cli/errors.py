@@ -12,6 +12,9 @@ from transformer.printing import SafeFormatter, one_line, say, silence
 from transformer.processes import rank
 from transformer.signals import Interrupted, SignalHandler
 
+# Characters of an error: what a stranger's file holds may be in it.
+MAX_LINE = 4000
+
 
 def configure_output() -> None:
     """Send all log messages to stderr, made safe to print. Let a pipe or a file take UTF-8 on every system, as texts
@@ -36,7 +39,7 @@ def describe(error: BaseException) -> str:
     """Say in one line what went wrong."""
     if isinstance(error, OSError) and error.strerror and str(error).startswith("[Errno"):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    message = one_line(error)
+    message = one_line(error, MAX_LINE)
     lost = re.search("Connection (closed|reset) by peer|Broken pipe", message)
     if isinstance(error, RuntimeError) and lost:
         # What gloo says. The other process tells the cause, unless it was killed.

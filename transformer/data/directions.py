@@ -3,9 +3,17 @@
 import re
 from collections.abc import Sequence
 
+from transformer.printing import shortened
+
 Direction = tuple[str, str]  # source language, target language
 # Languages and the names of splits, which are parts of file names.
 NAME, NAME_RULE = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
+
+
+def check_language(name: str) -> None:
+    """Raises ValueError for what cannot name a language."""
+    if not NAME.fullmatch(name):
+        raise ValueError(f"the language {shortened(name)} must be {NAME_RULE}")
 
 
 def parse_direction(text: str, setting: str) -> Direction:
@@ -13,8 +21,8 @@ def parse_direction(text: str, setting: str) -> Direction:
     source, *targets = text.split("-")
     if len(targets) != 1 or not NAME.fullmatch(source) or not NAME.fullmatch(targets[0]) or source == targets[0]:
         raise ValueError(
-            f"{setting}: {text} must be two languages with one '-' between them: de-en, zh_Hans-en (write _ in a "
-            "language's own name)"
+            f"{setting}: {shortened(text)} must be two languages with one '-' between them: de-en, zh_Hans-en (write _ "
+            "in a language's own name)"
         )
     return source, targets[0]
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from transformer.config import Registry, from_dict, read_value
-from transformer.data.directions import NAME, NAME_RULE, Direction, direction_name, parse_direction
+from transformer.data.directions import Direction, check_language, direction_name, parse_direction
 from transformer.data.tokenizer import Kind, Tokenizer
 from transformer.files import EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER, atomic_write
 from transformer.inference.alignment_head import AlignmentHead, check_head
@@ -67,8 +67,7 @@ class Description:
         if self.alignment is not None:
             check_head(self.alignment, self.model)
         for language in self.languages:
-            if not NAME.fullmatch(language):
-                raise ValueError(f"the language {language} must be {NAME_RULE}")
+            check_language(language)
         for text in self.directions:
             parse_direction(text, "translator.directions")
 

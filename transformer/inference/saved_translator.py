@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from transformer.config import flatten
-from transformer.data.directions import Direction
+from transformer.data.directions import Direction, check_language
 from transformer.data.tokenizer import Tokenizer
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.settings import Defaults
@@ -26,6 +27,11 @@ class SavedTranslator:
     directions: Sequence[Direction]  # all that it has learned
     defaults: Defaults = Defaults()
     alignment: AlignmentHead | None = None  # as training has found it, at its end
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what is no name of a language."""
+        for language in chain(self.languages, *self.directions):
+            check_language(language)
 
     def check_finetuning(self, config: ModelConfig) -> None:
         """Raises ValueError that names what differs in the settings of a model to be trained further, but for dropout

@@ -377,9 +377,12 @@ def test_a_thousand_sentences_are_translated_the_same(tmp_path: Path) -> None:
     assert difference < 1e-5
 
 
+@pytest.mark.parametrize("penalty", [1.0, 1.8])
 def test_the_page_shows_how_an_export_translates_without_this_project(
-    taught: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    taught: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penalty: float
 ) -> None:
+    taught = copy(taught)
+    taught.defaults = Defaults(length_penalty=penalty)
     exported(taught, tmp_path / "engine")
     monkeypatch.chdir(tmp_path)
     [(_, printed, _)] = play("export.md", "CTranslate2 from Python")

@@ -18,6 +18,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from tests.cases import others_long
 from tests.factories import small_model, tokenizer_settings
 from tests.links import needs_links, needs_pipes
+from tests.pages import play
 from tests.reliability.hostile import CHANGED_MAPS, with_map
 from tests.scripts.running import ok, refused
 from tests.tools.export.models import ENGLISH, TEXTS, Build, with_two_vocabularies
@@ -117,6 +118,17 @@ def test_generate_finds_the_translations_of_our_search(
     search = replace(BEAM, method=method, length_ratio=100.0)  # type: ignore[arg-type]
     assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == taught.translate(FULL_TEXTS, search)
     assert Translator.load(tmp_path / "hub").defaults.length_penalty == penalty
+
+
+def test_the_page_shows_how_an_export_translates_without_this_project(
+    taught: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught = copy(taught)
+    taught.defaults = Defaults(length_penalty=3.0)
+    exported(taught, tmp_path / "hub")
+    monkeypatch.chdir(tmp_path)
+    [(_, printed, _)] = play("export.md", "Hugging Face")
+    assert printed == str(taught.translate(["wir gehen am Dienstag in den Park."]))
 
 
 # transformers 4 makes the target's embedding as large as that of the source.
@@ -450,6 +462,14 @@ def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> No
                 Translator.load(folder)
             assert "\n" not in str(caught.value)
         (folder / name).write_bytes(whole)
+    about = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    long = "x" * (5 << 20)
+    for lie in ({"source_lang": long}, {"target_lang": "a\nb"}, {"directions": [long]}):
+        (folder / "tokenizer_config.json").write_text(json.dumps(about | lie), encoding="utf-8")
+        with pytest.raises(ValueError, match="is not a usable checkpoint of this program") as caught:
+            Translator.load(folder)
+        assert len(str(caught.value)) < 1000
+    (folder / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for lie in (
         {"vocab_size": 10**12},
