@@ -27,10 +27,23 @@ from transformer.data.text_files import Pair, digest_of, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 from transformer.device import compiles_kernel_per_shape
 from transformer.files import cache_key, cached_folder, expanded
-from transformer.printing import with_progress
+from transformer.printing import one_line, with_progress
 
 # Part of every cache key: raise it when the files' layout or the way of encoding changes.
 FORMAT = 10
+
+
+class BatchLoader(DataLoader[Batch]):
+    """torch's, which names the setting where its worker processes fail."""
+
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
+        try:
+            yield from super().__iter__()
+        except (OSError, RuntimeError) as error:
+            if not self.num_workers:
+                raise
+            reason = f"data.workers={self.num_workers} cannot prepare batches ({one_line(error, 300)})"
+            raise ValueError(f"{reason}: data.workers=0 leaves it to the training process") from error
 
 
 class TranslationData(LightningDataModule):
@@ -198,7 +211,7 @@ class TranslationData(LightningDataModule):
         on_cpu = isinstance(dataset, PairDataset)
         workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
         # An index is a whole batch already.
-        return DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
+        return BatchLoader(dataset, batch_size=None, sampler=sampler, num_workers=workers, pin_memory=pin)
 
     def sampler(self, name: str, rank: int = 0, world_size: int = 1, accumulate: int = 1) -> TokenBudgetSampler:
         """The order of a split's batches for one of `world_size` processes; only training accumulates."""
