@@ -89,19 +89,26 @@ def refusal(prefix: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("lines", "mark"),
+    "lines",
     [
-        (["eins;one"], "semicolons"),
-        (["eins\tone"], "tabs"),
-        (["ja, eins;one", "zwei;two", "drei;three"], "semicolons"),  # the first has two columns, by its comma
-        (['"eins";"one"', '"zwei";"two"'], "semicolons"),
-        (['"eins"\t"one"'], "tabs"),
+        ["eins;one"],
+        ["ja, eins;one", "zwei;two", "drei;three"],  # the first has two columns, by its comma
+        ['"eins";"one"', '"zwei";"two"'],
     ],
 )
-def test_a_csv_separated_by_something_else_is_refused_with_what_it_is(
-    tmp_path: Path, lines: list[str], mark: str
-) -> None:
-    assert f"separated by {mark}: save it with commas" in refusal(write(tmp_path, "x.csv", lines))
+def test_a_csv_separated_by_semicolons_is_refused_with_what_it_is(tmp_path: Path, lines: list[str]) -> None:
+    assert "separated by semicolons: save it with commas" in refusal(write(tmp_path, "x.csv", lines))
+
+
+def test_a_csv_may_be_separated_by_tabs(tmp_path: Path) -> None:
+    lines = ['"Er, ""nicht"" sie"\the, not she', 'zwei\t"two"', "drei\tthree; 3"]
+    found = pairs(write(tmp_path, "x.csv", lines))
+    assert found == [('Er, "nicht" sie', "he, not she"), ("zwei", "two"), ("drei", "three; 3")]
+
+
+def test_the_first_lines_of_an_export_of_anki_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.txt", ["#separator:tab", "#html:true", "eins\tone"])
+    assert refusal(path).endswith("; delete the lines that begin with #, which an export of Anki has at its top")
 
 
 def test_one_line_of_a_csv_without_a_comma_is_no_other_separator(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from tests.factories import data_settings, tokenizer_settings
 from transformer.data import tatoeba
 from transformer.data.config import SPLITS, DataSettings
 from transformer.data.datamodule import TranslationData
+from transformer.data.formats import heading_notes
 from transformer.data.splitting import (
     LEFT_OUT,
     MAX_GROUP,
     TRAIN,
     assign_splits,
     comparable,
-    heading_notes,
     notes_of_cut,
     with_splits,
 )
@@ -257,7 +257,10 @@ def test_the_advice_for_a_small_corpus_is_of_shares_that_help(tmp_path: Path, gi
 
 def test_shares_that_cannot_help_are_not_advised(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", [f"Hallo\tHello {letters(number)}" for number in range(60)])
-    with pytest.raises(ValueError, match=r"share their sentences: give data\.train=, data\.validation=, data\.test="):
+    with pytest.raises(
+        ValueError,
+        match=r"share their sentences \(all numbers count as equal\): give data\.train=",
+    ):
         with_splits(whole(tmp_path, "x.tsv"))
 
 

@@ -13,9 +13,10 @@ from torch.utils.data import DataLoader, Dataset
 from transformer.data.batching import Batch, PairDataset, TokenBudgetSampler, length_buckets, limited
 from transformer.data.config import DataSettings
 from transformer.data.encoded import EncodedSplit, Split, write_split
+from transformer.data.formats import format_notes, heading_notes
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.mmap import IntArray
-from transformer.data.splitting import heading_notes, notes_of_cut, with_splits
+from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.synthetic import (
     SYNTHETIC,
     check_synthetic,
@@ -61,7 +62,8 @@ class TranslationData(LightningDataModule):
         settings.fetch()
         self.settings = with_splits(settings)
         #: What a user should know of the corpus before training, line by line.
-        self.notes = [*notes_of_cut(self.settings, settings), *heading_notes(settings), *self._check_languages()]
+        self.notes = [*notes_of_cut(self.settings, settings), *heading_notes(settings), *format_notes(settings)]
+        self.notes += self._check_languages()
         settings = self.settings
         self.tokenizer_settings, self.seed = tokenizer, seed
         self.cache = expanded(settings.cache)

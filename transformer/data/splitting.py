@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from transformer.config import from_dict
 from transformer.data.clean import normal_form
 from transformer.data.config import SPLITS, DataSettings
-from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
+from transformer.data.text_files import is_csv, read_pairs
 from transformer.files import cache_key, cached_folder, expanded, sha256
 from transformer.printing import shortened
 from transformer.run import Run
@@ -207,7 +207,10 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
         sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
         if not all(counts.values()):
             few = math.ceil(500 / sum(counts.values())) / 100  # some five pairs
-            remedy = "its pairs are too few, or share their sentences: give data.train=, data.validation=, data.test="
+            remedy = (
+                "its pairs are too few, or share their sentences (all numbers count as equal): give data.train=, "
+                "data.validation=, data.test="
+            )
             for share in (min(0.3, max(2 * max(corpus.split), few)), 0.3):
                 larger = assign_splits(_lines(corpus, whole), corpus.all_languages, (share, share))
                 if len(np.unique(larger)) == len(SPLITS):
@@ -276,19 +279,3 @@ def notes_of_cut(corpus: DataSettings, given: DataSettings) -> list[str]:
     if given.fold:
         notes.append(f"part {given.fold[0]} of {given.fold[1]} of the training pairs is left out (data.fold)")
     return notes
-
-
-def heading_notes(corpus: DataSettings) -> list[str]:
-    """A line for each table, or pair of files, whose first pair looks like the names of columns."""
-    notes: dict[str, str] = {}
-    for one in corpus.by_direction:
-        source, target = one.languages
-        for prefix in filter(None, (one.pairs, *one.splits.values())):
-            files = find_files(prefix, source, target)
-            first = next(read_pairs(files, source, target, one.columns))
-            if is_heading(first, one.languages):
-                names = " and ".join(sorted(map(str, files)))
-                remedy = f"delete it, or name the columns {source} and {target}" if is_table(prefix) else "delete it"
-                note = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
-                notes.setdefault(names, note)  # other directions read the same line
-    return list(notes.values())

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +26,6 @@ PACKED |= {b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)}
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
 # What headings call the columns of no language in particular.
 SIDES = (("source", "src", "original", "quelle"), ("target", "tgt", "trg", "translation", "ziel", "cible"))
-# What may stand in a .csv in place of commas.
-SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 
 def is_packed(path: Path) -> bool:
@@ -163,8 +161,7 @@ def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _separated_by(mark: str) -> str:
-    return f"it seems to be separated by {SEPARATORS[mark]}: save it with commas, or with tabs as .tsv"
+SEMICOLONS = "it seems to be separated by semicolons: save it with commas, or with tabs as .tsv"
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -178,15 +175,16 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield line
 
     with closing(lines()) as text:
-        rows = csv.reader(text, strict=True)
+        first = list(islice(text, 1))
+        # A tab is in no sentence.
+        rows = csv.reader(chain(first, text), strict=True, delimiter="\t" if "\t" in "".join(first) else ",")
         try:
             for cells in rows:
                 taken = 0
                 if cells:  # an empty line is no row
                     yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
         except csv.Error as error:
-            quoted = next((mark for mark in SEPARATORS if f'"{mark}"' in line), None)
-            remedy = _separated_by(quoted) if quoted else "is a quotation mark open before it?"
+            remedy = SEMICOLONS if '";"' in line else "is a quotation mark open before it?"
             raise ValueError(f"{path} line {rows.line_num} is not CSV: {error}; {remedy}") from error
 
 
@@ -269,10 +267,11 @@ def _column_fault(
         wanted = f"data.columns={[columns.source, columns.target]}"
     is_wide = len(cells) > 2 or ((columns.width or 0) > 2 and not columns.has_names)
     commas = "a text with a comma needs quotation marks around it; " if is_csv(path) and is_wide else ""
-    mark = re.search("[;\t]", cells[0]) if is_csv(path) and len(cells) == 1 else None
     remedy = ""
-    if mark and not columns.has_names and len(more) >= pairs:
-        remedy = f"; {_separated_by(mark[0])}"
+    if is_csv(path) and len(cells) == 1 and ";" in cells[0] and not columns.has_names and len(more) >= pairs:
+        remedy = f"; {SEMICOLONS}"
+    elif number == 1 and cells[0].startswith("#"):
+        remedy = "; delete the lines that begin with #, which an export of Anki has at its top"
     elif pairs or columns.has_names:
         some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
         too = f" (and so {len(more):,} more: {some})" if more else ""
@@ -320,7 +319,8 @@ def read_raw_pairs(
     """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
 
     A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
-    names by the two languages. Columns are separated by tabs, in a .csv by commas.
+    names by the two languages. Columns are separated by tabs, in a .csv by commas
+    or, if its first line has one, by tabs; there quotation marks around a text are no part of it.
     Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
     """
     if len(files) == 1:

@@ -9,6 +9,7 @@ from typing import Any
 from transformer.data.config import DataSettings, split_name
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import arrow, direction_name
+from transformer.data.formats import format_notes
 from transformer.data.languages import LANGUAGE_SAMPLE, language_faults
 from transformer.data.splitting import notes_of_cut, with_splits
 from transformer.data.words import Line
@@ -121,7 +122,7 @@ def examine(
         "unseen": _unseen(corpus, is_cut=bool(cut)),
         "tokenizer": {"kind": tokenizer.kind, **known},
         "advice": preset_advice(preset, pairs, plan.experiment),
-        "writing": writing_notes(data) if data else [],
+        "writing": [*format_notes(whole), *(writing_notes(data) if data else [])],
         "preset": preset,
         "run": run_length(data, plan.settings.trainer) if data else None,
     }

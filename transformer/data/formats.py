@@ -1,0 +1,67 @@
+"""Signs that the pairs of a corpus are not plain text but in the format of some program: each with what to do."""
+
+import re
+from itertools import chain, islice
+from typing import NamedTuple
+
+from transformer.data.config import DataSettings
+from transformer.data.languages import LANGUAGE_SAMPLE
+from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
+from transformer.printing import shortened
+
+
+class Format(NamedTuple):
+    """A text that the pattern finds is in this format; so is a corpus with more than a `share` of such texts."""
+
+    name: str
+    pattern: str
+    share: float
+    remedy: str
+    only_tsv: bool = False
+
+
+DETOKENIZE = "undo that, for example by sacremoses detokenize: translations are written as the training pairs are"
+QUOTED = "texts in the quotation marks of a .csv", "give the file a name in .csv: they are then read as marks"
+FORMATS = (
+    Format(QUOTED[0], r'^"(?=.*"").*"$', 0.01, QUOTED[1], only_tsv=True),
+    Format(QUOTED[0], r'^".*"$', 0.3, QUOTED[1], only_tsv=True),
+    Format("the pieces of subword-nmt (@@)", r"@@( |$)", 0.05, "undo that: sed -E 's/@@( |$)//g'"),
+    Format("pieces of SentencePiece (\u2581)", "\u2581", 0.05, "decode them by spm_decode"),
+    Format("tokenized by Moses (&apos; &quot; @-@)", r"&(apos|quot|#9[13]|#124);|@-@", 0.01, DETOKENIZE),
+    Format("tokenized (spaces before , and .)", r"\w (\.$|, )", 0.3, DETOKENIZE),
+)
+
+
+def format_notes(corpus: DataSettings) -> list[str]:
+    """A line for each format in which the first texts of a table, or of a pair of files, seem to be."""
+    notes: dict[tuple[str, str], str] = {}
+    for one in corpus.by_direction:
+        source, target = one.languages
+        for prefix in filter(None, (one.pairs, *one.splits.values())):
+            files = find_files(prefix, source, target)
+            texts = [*chain(*islice(read_pairs(files, source, target, one.columns), LANGUAGE_SAMPLE))]
+            names = " and ".join(sorted(map(str, files)))
+            for format in FORMATS:
+                found = [text for text in texts if re.search(format.pattern, text)]
+                is_read_so = format.only_tsv and (not is_table(prefix) or is_csv(files[0]))
+                if len(found) > format.share * len(texts) and not is_read_so:
+                    example = f"{shortened(found[0])} ({len(found):,} of {len(texts):,} texts)"
+                    # Other directions read the same texts.
+                    notes.setdefault((names, format.name), f"{names}: {format.name}, as in {example}: {format.remedy}")
+    return list(notes.values())
+
+
+def heading_notes(corpus: DataSettings) -> list[str]:
+    """A line for each table, or pair of files, whose first pair looks like the names of columns."""
+    notes: dict[str, str] = {}
+    for one in corpus.by_direction:
+        source, target = one.languages
+        for prefix in filter(None, (one.pairs, *one.splits.values())):
+            files = find_files(prefix, source, target)
+            first = next(read_pairs(files, source, target, one.columns))
+            if is_heading(first, one.languages):
+                names = " and ".join(sorted(map(str, files)))
+                remedy = f"delete it, or name the columns {source} and {target}" if is_table(prefix) else "delete it"
+                note = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
+                notes.setdefault(names, note)  # other directions read the same line
+    return list(notes.values())
