@@ -12,7 +12,9 @@ import sentencepiece
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.factories import tokenizer_settings
+from tests.data.corpora import write
+from tests.factories import data_settings, tokenizer_settings
+from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import (
     BOS,
     EOS,
@@ -194,6 +196,24 @@ def test_a_vocabulary_of_a_wrong_size_is_refused_with_the_largest_or_smallest(ki
     assert len(trained(kind, smallest)) == smallest
     with pytest.raises(ValueError, match=f"choose {smallest} or more"):
         trained(kind, smallest - 1)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_vocabulary_follows_a_corpus_with_thousands_of_characters(tmp_path: Path, kind: Kind, joint: bool) -> None:
+    han = [f"{chr(0x4E00 + i)}{chr(0x5E00 + i)}{chr(0x4E00 + i % 9)}很好" for i in range(500)]
+    for split in ("train", "validation", "test"):
+        write(tmp_path, f"{split}.zh", han)
+        write(tmp_path, f"{split}.en", ["the house is very good"] * len(han))
+    splits = {split: str(tmp_path / split) for split in ("train", "validation", "test")}
+    corpus = data_settings(**splits, source_language="zh", cache=str(tmp_path / "cache"))
+    for _ in range(2):  # the second finds it in the cache
+        data = TranslationData(corpus, tokenizer_settings(kind, 300, joint=joint), seed=1)
+        pieces = len(data.source_tokenizer)
+        assert pieces > 1000
+        assert f"tokenizer.vocabulary_size=300 became {pieces:,}: its characters need more" in data.notes
+        assert not any(data.source_tokenizer.unknown(text) for text in han)
+        assert len(data.target_tokenizer) == pieces if joint else len(data.target_tokenizer) < 300
 
 
 @pytest.mark.parametrize("kind", ["word", "char"])

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from transformer.data.synthetic import (
     synthetic_files,
 )
 from transformer.data.text_files import Pair, digest_of, read_pairs
-from transformer.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from transformer.data.tokenizer import Tokenizer, TokenizerSettings, VocabularySizeError, train_tokenizer
 from transformer.device import compiles_kernel_per_shape
 from transformer.files import cache_key, cached_folder, expanded
 from transformer.printing import one_line, with_progress
@@ -134,7 +134,7 @@ class TranslationData(LightningDataModule):
             # One vocabulary learns from both sides; two learn from one each.
             vocabularies = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
             for name, sides in vocabularies.items():
-                tokenizer = train_tokenizer(self._learned_from(sides), settings, *self._tags)
+                tokenizer = self._fitting_tokenizer(sides)
                 (folder / f"{name}.model").write_bytes(tokenizer.model)
 
         texts = [digest for name, digest in self.digests.items() if self.all_splits[name][1] in ("train", SYNTHETIC)]
@@ -142,7 +142,21 @@ class TranslationData(LightningDataModule):
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
+        asked, reason = settings.vocabulary_size, {True: "the corpus gives no more", False: "its characters need more"}
+        for size in dict.fromkeys((len(source), len(target)) if settings.kind in ("bpe", "unigram") else ()):
+            if size != asked:
+                self.notes.append(f"tokenizer.vocabulary_size={asked} became {size:,}: {reason[size < asked]}")
         return source, target
+
+    def _fitting_tokenizer(self, sides: tuple[int, ...]) -> Tokenizer:
+        """A vocabulary of the size that is asked for, or else of one that suits the corpus."""
+        settings = self.tokenizer_settings
+        for _ in range(2):
+            try:
+                return train_tokenizer(self._learned_from(sides), settings, *self._tags)
+            except VocabularySizeError as error:
+                settings = replace(settings, vocabulary_size=error.possible)
+        return train_tokenizer(self._learned_from(sides), settings, *self._tags)
 
     def _learned_from(self, sides: tuple[int, ...]) -> Iterator[str]:
         """The training sentences of some sides, each file of text once, however many directions have it."""

@@ -40,7 +40,8 @@ class TokenizerSettings(Settings):
     kind: Kind = "bpe"
     """bpe | unigram | word | char"""
     vocabulary_size: Annotated[int, ">= 5", "<= 1000000"] = 2000
-    """with the special ids; exact for bpe and unigram, a maximum for word and char"""
+    """with the special ids; word and char have at most so many, bpe and unigram exactly so many, unless the corpus
+    gives fewer or its characters alone need more"""
     joint: bool = True
     """one vocabulary for both languages; false: one each (needs model.tied_embeddings=target or none)"""
     character_coverage: Annotated[float, "> 0", "<= 1"] = 1.0
@@ -213,23 +214,22 @@ class Tokenizer:
         return re.sub(f" *{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
-class VocabularyTooLargeError(ValueError):
-    """`max_size` is what the corpus gives."""
+class VocabularySizeError(ValueError):
+    """The corpus gives fewer pieces, or its characters alone are more: `possible` is a size that suits it."""
 
-    def __init__(self, message: str, max_size: int) -> None:
+    def __init__(self, message: str, possible: int) -> None:
         super().__init__(message)
-        self.max_size = max_size
+        self.possible = possible
 
 
 def _refusal(error: str, settings: TokenizerSettings, tags: list[str]) -> ValueError:
     setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
     if limit := re.search(r"value <= (\d+)", error):
         message = f"{setting} is more than this corpus gives; choose {limit[1]} or less"
-        return VocabularyTooLargeError(message, int(limit[1]))
-    if "smaller than required_chars" in error:
-        enough = re.search(r"\d+ vs (\d+)", error)
-        size = f"{enough[1]} or more" if enough else "a larger one"
-        return ValueError(f"{setting} is less than the corpus' characters need; choose {size}")
+        return VocabularySizeError(message, int(limit[1]))
+    if enough := re.search(r"smaller than required_chars.* \d+ vs (\d+)", error, re.DOTALL):
+        message = f"{setting} is less than the corpus' characters need; choose {enough[1]} or more"
+        return VocabularySizeError(message, 2 * int(enough[1]))  # as many merges as characters
     if "(vocab_size) >= (0)" in error:  # of words or characters
         needed = len((PAD, UNK, BOS, EOS)) + len(tags) + (256 if settings.byte_fallback else 0)
         return ValueError(f"{setting} has no room for its special symbols, tags and bytes; choose {needed} or more")

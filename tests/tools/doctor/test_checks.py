@@ -158,3 +158,21 @@ def test_a_text_without_words_is_no_leak() -> None:
     for number, text in enumerate(("", "…", "?!"), 1):
         index.add("test", number, text)
     assert [index.leak(text) for text in ("…", "", "?!")] == [None] * 3
+
+
+def test_names_are_no_foreign_script_in_a_short_sentence(tmp_path: Path) -> None:
+    chinese = [(f"You can open dialog {i}.", f"您可以在对话框中打开{i}") for i in range(40)]
+    named = [
+        *(("Tom swims.", "Tom游泳。"), ("I use Twitter.", "我用Twitter。"), ("My name is Tom.", "我叫Tom。")),
+        *(
+            ("Tom bought Mary some juice.", "Tom帮Mary买了点果汁。"),
+            ("Microsoft PowerPoint", "Microsoft PowerPoint软件"),
+        ),
+    ]
+    foreign = [
+        ("We were late for the train.", "Мы опоздали на поезд."),
+        ("It is raining.", "我 it rains all day today"),
+    ]
+    findings, _ = examine(tmp_path, [*chinese, *named, *foreign])
+    [found] = [finding for finding in findings if finding.check.name == "wrong script"]
+    assert found.lines == [46, 47]

@@ -5,8 +5,9 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 
-from transformer.data.languages import scripts, weighted
+from transformer.data.languages import script, scripts, weighted
 from transformer.data.leakage import HeldOut
 from transformer.data.splitting import hash64
 from transformer.data.text_files import is_heading
@@ -98,14 +99,19 @@ def copied(line: Line, context: Context) -> Sides:
 
 
 def wrong_script(line: Line, context: Context) -> Sides:
-    """Most letters are of a script that is foreign to this side."""
+    """Most letters are of a script that is foreign to this side, names aside: words that the other side has too."""
 
-    def foreign(side: int) -> bool:
-        counts = scripts(line.text[side])
+    def foreign(text: str, side: int) -> bool:
+        counts = weighted(scripts(text))
         native = sum(counts[name] for name in context.train.scripts[side])
-        return weighted(counts).total() >= MIN_LETTERS // 2 and native < counts.total() / 2
+        return counts.total() >= MIN_LETTERS // 2 and native < counts.total() / 2
 
-    return foreign(0), foreign(1)
+    def without_names(side: int) -> str:
+        runs = ("".join(run) for _, run in groupby(line.text[side], lambda one: one.isalpha() and script(one)))
+        return "".join(run for run in runs if run not in line.text[1 - side])
+
+    source, target = (foreign(text, side) and foreign(without_names(side), side) for side, text in enumerate(line.text))
+    return source, target
 
 
 def wrong_language(line: Line, context: Context) -> Sides:

@@ -7,7 +7,6 @@ from typing import Any
 
 from transformer.data.batching import limited
 from transformer.data.datamodule import TranslationData
-from transformer.data.tokenizer import VocabularyTooLargeError
 from transformer.training.checks import check_limits
 from transformer.training.config import RunSettings, TrainerSettings
 from transformer.training.train import build_translator, prepare_data
@@ -40,17 +39,13 @@ class Plan:
 def make_plan(preset: str, plan_for: Callable[[tuple[str, ...]], Plan]) -> Plan:
     """The plan of a run with this preset, its corpus prepared; `plan_for` puts overrides beneath what was typed.
 
-    Where the preset does not suit the typed tokenizer or a small corpus, the plan has further overrides.
+    Where the preset does not suit the typed tokenizer, the plan has further overrides.
     """
     plan = plan_for((f"experiment={preset}",))
     if plan.settings.tokenizer.kind not in ("bpe", "unigram") and plan.settings.training.bpe_dropout:
         plan = plan_for((*plan.overrides, "training.bpe_dropout=0"))
     try:
-        try:
-            data = prepare_data(plan.settings, None)
-        except VocabularyTooLargeError as error:  # as many pieces as the corpus gives, unless the number was typed
-            plan = plan_for((*plan.overrides, f"tokenizer.vocabulary_size={error.max_size}"))
-            data = prepare_data(plan.settings, None)
+        data = prepare_data(plan.settings, None)
         build_translator(plan.settings, plan.model, data, None)  # refuses sentences that are too long for the model
         check_limits(data, plan.settings.trainer)
     except ValueError as error:
