@@ -136,6 +136,18 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
     assert pair_log_probabilities(translator, pairs) == pytest.approx(expected, abs=1e-4)
     assert pair_log_probabilities(translator, pairs, batch_tokens=1) == pytest.approx(expected, abs=1e-4)
     assert pair_log_probabilities(translator, [("", "ja"), ("ja", ""), ("ja " * 50, "ja")]) == [-math.inf] * 3
+    scored = translator.score(*map(list, zip(*pairs, strict=True)))
+    assert [one.log_probability for one in scored] == pytest.approx(expected, abs=1e-4)
+    for one, (source, target), total in zip(scored, pairs, expected, strict=True):
+        assert one.pieces == [
+            translator.target_tokenizer.piece(id) for id in (*translator.target_tokenizer.encode(target), EOS)
+        ]
+        assert one.perplexity == pytest.approx(math.exp(-total / len(one.pieces)), rel=1e-4)
+        assert translator.score(source, target).log_probabilities == pytest.approx(one.log_probabilities, abs=1e-4)
+    with pytest.raises(ValueError, match=r"^pair 2 has an empty side, or one of more than \d+ tokens$"):
+        translator.score(["ja", "ja"], ["ja", ""])
+    with pytest.raises(ValueError, match=r"^there are 1 sources and 2 targets"):
+        translator.score(["ja"], ["ja", "nein"])
 
 
 def test_an_empty_text_has_no_probability_with_the_tag_of_a_language_either() -> None:

@@ -6,21 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from sacrebleu.metrics import BLEU
 
 from transformer.config import Registry
-from transformer.data.batching import batches_by_length, inputs_and_labels, pad
 from transformer.data.directions import arrow
-from transformer.data.tokenizer import EOS, PAD
-from transformer.device import full_precision
-from transformer.inference.ensemble import log_mean
 from transformer.inference.parts import Translation
 from transformer.inference.search import normalized
 from transformer.inference.settings import ChoiceSettings, InferenceSettings, SearchSettings, SplitLines
 from transformer.inference.translator import Translator
-from transformer.model.eval_mode import eval_mode
-from transformer.model.masks import padding_mask
 
 # How similar two hypotheses are: sacrebleu's metrics by name, for texts of a language.
 SIMILARITIES: Registry[Any] = Registry(
@@ -28,37 +21,20 @@ SIMILARITIES: Registry[Any] = Registry(
 )
 
 
-@torch.inference_mode()
 def pair_log_probabilities(
     translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int | None = None
 ) -> list[float]:
-    """log p(target | source), the end symbol included, in one teacher-forced pass a batch.
-
-    -inf where a side is empty or has more tokens than the model has positions.
-    """
+    """log p(target | source), the end symbol included; -inf where a side is empty or has more tokens than the model has
+    positions."""
     sources, targets = (
         tokenizer.encode_all([pair[side] for pair in pairs]) for side, tokenizer in enumerate(translator.tokenizers)
     )
-    results, empty = [-math.inf] * len(pairs), len(translator.source_tokenizer.prefix)
-    fitting = [
-        index
-        for index, (source, target) in enumerate(zip(sources, targets, strict=True))
-        if len(source) > empty and target and max(len(source), len(target)) < translator.max_length
-    ]
-    lengths = [max(len(sources[index]), len(targets[index])) for index in fitting]
-    models, device = translator.models, translator.device
-    with eval_mode(*models):
-        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens):
-            indices = [fitting[i] for i in batch]
-            source = pad([[*sources[i], EOS] for i in indices]).to(device)
-            inputs, labels = (part.to(device) for part in inputs_and_labels([targets[i] for i in indices]))
-            with full_precision(device):
-                logits = [model(source, inputs, padding_mask(source, PAD)).float() for model in models]
-            log_probabilities = log_mean([of_model.log_softmax(dim=-1) for of_model in logits])
-            chosen = log_probabilities.gather(2, labels[..., None]).squeeze(2)
-            totals = chosen.masked_fill(labels == PAD, 0.0).sum(dim=1)
-            for index, value in zip(indices, totals.tolist(), strict=True):
-                results[index] = value
+    results = [-math.inf] * len(pairs)
+    fitting = [index for index in range(len(pairs)) if translator.can_score(sources[index], targets[index])]
+    chosen = [[ids[index] for index in fitting] for ids in (sources, targets)]
+    found = translator.token_log_probabilities(chosen[0], chosen[1], batch_tokens)
+    for index, values in zip(fitting, found, strict=True):
+        results[index] = math.fsum(values)
     return results
 
 

@@ -1,15 +1,14 @@
 """Several models as one translator: at every step the mean of their probabilities decides."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.data.directions import arrow
+from transformer.inference.scoring import log_mean
 from transformer.inference.translator import Translator
 
 
@@ -20,13 +19,6 @@ class EnsembleState(NamedTuple):
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> "EnsembleState":
         return EnsembleState(tuple(state.select(origins, sentences) for state in self.members))
-
-
-def log_mean(log_probabilities: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
-    """The logarithm of the mean of probabilities, from their logarithms."""
-    if len(log_probabilities) == 1:
-        return log_probabilities[0]
-    return torch.stack([*log_probabilities]).logsumexp(dim=0) - math.log(len(log_probabilities))
 
 
 class Ensemble(Translator):

@@ -33,6 +33,7 @@ from transformer.inference import model_file
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.packing import pack
 from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of
+from transformer.inference.scoring import Scored, token_log_probabilities
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
 from transformer.inference.settings import Defaults, SearchSettings, SplitLines
@@ -352,6 +353,44 @@ class Translator:
             for index, hypotheses in zip(chain(*batches), chain.from_iterable(found), strict=True):
                 translations[index] = hypotheses
         return translations
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, sources: str, targets: str, batch_tokens: int | None = ...
+    ) -> Scored: ...
+
+    @overload
+    def score(self, sources: Sequence[str], targets: Sequence[str], batch_tokens: int | None = ...) -> list[Scored]: ...
+
+    def score(
+        self, sources: str | Sequence[str], targets: str | Sequence[str], batch_tokens: int | None = None
+    ) -> Scored | list[Scored]:
+        """How probable the model finds each piece of a given translation: of one text, or of each of several.
+
+        Raises ValueError, naming its number, for a pair with an empty side or more tokens than the model allows.
+        """
+        if isinstance(sources, str) or isinstance(targets, str):
+            return self.score([str(sources)], [str(targets)], batch_tokens)[0]
+        if len(sources) != len(targets):
+            raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets: give a target for each")
+        ids = self.source_tokenizer.encode_all([*sources]), self.target_tokenizer.encode_all([*targets])
+        for number, pair in enumerate(zip(*ids, strict=True), 1):
+            if not self.can_score(*pair):
+                raise ValueError(f"pair {number} has an empty side, or one of more than {self.max_length - 1} tokens")
+        found = self.token_log_probabilities(*ids, batch_tokens)
+        pieces = [[self.target_tokenizer.piece(id) for id in (*target, EOS)] for target in ids[1]]
+        return [Scored(*one) for one in zip(pieces, found, strict=True)]
+
+    def can_score(self, source: list[int], target: list[int]) -> bool:
+        """Whether neither side is empty, and both fit into the model."""
+        is_empty = len(source) <= len(self.source_tokenizer.prefix) or not target
+        return not is_empty and max(len(source), len(target)) < self.max_length
+
+    def token_log_probabilities(
+        self, sources: list[list[int]], targets: list[list[int]], batch_tokens: int | None = None
+    ) -> list[list[float]]:
+        """As `score`, for ids that it `can_score`."""
+        return token_log_probabilities(self.models, sources, targets, batch_tokens or self.default_batch_tokens)
 
     def check_search(self, search: SearchSettings) -> None:
         """Raises ValueError, naming the setting, for a search that this translator cannot make."""

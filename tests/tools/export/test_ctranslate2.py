@@ -181,6 +181,16 @@ def test_an_export_searches_with_the_length_penalty_of_its_model(taught: Transla
     )
 
 
+def test_an_export_finds_given_translations_as_probable_as_the_translator_does(
+    taught: Translator, tmp_path: Path
+) -> None:
+    texts = [text for text in TEXTS if taught.source_tokenizer.encode(text)]
+    engine = exported(taught, tmp_path / "engine")
+    for theirs, ours in zip(engine.score(texts, texts[::-1]), taught.score(texts, texts[::-1]), strict=True):
+        assert theirs.pieces == ours.pieces
+        assert theirs.log_probabilities == pytest.approx(ours.log_probabilities, abs=1e-4)
+
+
 def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
     taught: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -88,6 +88,15 @@ class CTranslate2Translator(Translator):
     def device(self) -> torch.device:
         return torch.device(self._engine.device)
 
+    def token_log_probabilities(
+        self, sources: list[list[int]], targets: list[list[int]], batch_tokens: int | None = None
+    ) -> list[list[float]]:
+        pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
+        wanted = [[self.target_tokenizer.piece(id) for id in ids] for ids in targets]
+        with self._errors():
+            found = self._engine.score_batch(pieces, wanted, max_input_length=0)
+        return [list(result.log_probs) for result in found]
+
     def save(self, path: str | Path) -> None:
         raise ValueError(f"the weights of {self._folder} are its engine's: copy it, or save what it was made of")
 
