@@ -40,7 +40,7 @@ class BatchLoader(DataLoader[Batch]):
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         try:
             yield from super().__iter__()
-        except (OSError, RuntimeError) as error:
+        except (OSError, EOFError, RuntimeError) as error:
             if not self.num_workers:
                 raise
             reason = f"data.workers={self.num_workers} cannot prepare batches ({one_line(error, 300)})"
