@@ -1,7 +1,5 @@
 """What is refused before the first step."""
 
-import multiprocessing
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,16 +105,3 @@ def test_a_split_with_fewer_sentences_than_processes_is_refused_before_they_star
     with pytest.raises(ValueError, match=said):
         train(tmp_path / "run", settings(home, trainer__devices=3, trainer__strategy="ddp"))
     assert list((tmp_path / "run").iterdir()) == []
-
-
-@posix_only
-def test_workers_that_end_are_told_with_the_setting(data: TranslationData) -> None:
-    with_workers = copy(data)
-    with_workers.settings = replace(data.settings, workers=1)
-    others = multiprocessing.active_children()
-    batches = iter(with_workers.loader("train"))
-    next(batches)
-    [worker] = [child for child in multiprocessing.active_children() if child not in others]
-    worker.kill()
-    with pytest.raises(ValueError, match=r"^data\.workers=1 cannot prepare batches \(.*\): data\.workers=0 leaves"):
-        list(batches)

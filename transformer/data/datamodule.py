@@ -35,12 +35,12 @@ FORMAT = 10
 
 
 class BatchLoader(DataLoader[Batch]):
-    """torch's, which names the setting where its worker processes fail."""
+    """torch's, which names the setting where its worker processes cannot work."""
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         try:
             yield from super().__iter__()
-        except (OSError, EOFError, RuntimeError) as error:
+        except (OSError, EOFError) as error:
             if not self.num_workers:
                 raise
             reason = f"data.workers={self.num_workers} cannot prepare batches ({one_line(error, 300)})"
