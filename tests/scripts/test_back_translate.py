@@ -454,7 +454,9 @@ def test_all_stages_run_one_after_another_and_continue_where_they_stopped(tmp_pa
         "augment='--method sampling --max-length 9 --filters held_out'",
     ]
     folder = tmp_path / "it is all = ü"
-    failed = script("back_translate", *SMALL, *few, *stages, "forward='tokenizer.vocabulary_size=90000'", cwd=tmp_path)
+    failed = script(
+        "back_translate", *SMALL, *few, *stages, "forward='model.positions=learned model.max_length=5'", cwd=tmp_path
+    )
     assert failed.returncode == 1
     assert "error: forward has failed" in failed.stderr
     assert (folder / "synthetic.origin").read_text(encoding="utf-8").count("\n") == 20
