@@ -19,6 +19,8 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableT
 from rich.segment import Segment
 
 Item = TypeVar("Item")
+# Seconds between two lines of progress where there is no bar.
+HEARTBEAT = 30.0
 # Marks that reorder the text around them: embeddings, overrides and isolates of the bidirectional algorithm.
 BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 

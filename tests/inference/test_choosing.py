@@ -146,6 +146,8 @@ def test_the_log_probability_of_a_pair_is_that_of_its_tokens_one_by_one(translat
         assert translator.score(source, target).log_probabilities == pytest.approx(one.log_probabilities, abs=1e-4)
     with pytest.raises(ValueError, match=r"^pair 2 has an empty side, or one of more than \d+ tokens$"):
         translator.score(["ja", "ja"], ["ja", ""])
+    with pytest.raises(TypeError, match="must be two texts, or two lists of texts"):
+        translator.score("ja", ["nein"])  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"^there are 1 sources and 2 targets"):
         translator.score(["ja"], ["ja", "nein"])
 

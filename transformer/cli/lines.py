@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from transformer.config import UsageError
 from transformer.data.text_files import decode_lines, read_lines
-from transformer.printing import console, say, terminal_safe
+from transformer.printing import HEARTBEAT, console, say, terminal_safe
 
 if TYPE_CHECKING:
     from transformer.inference.parts import Translation
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 CHUNK = 256
 # The steps in which one sees a file advance.
 MIN_CHUNKS = 20
-# Seconds between two lines of progress where there is no bar.
-HEARTBEAT = 30.0
 # Seconds for which a chunk waits for the next line of another program, which may wait for the chunk.
 SOON = 0.02
 Format = Literal["text", "json"]

@@ -142,10 +142,11 @@ class TranslationData(LightningDataModule):
         folder = cached_folder(self.cache / f"tokenizer-{key}", make)
         names = ("joint", "joint") if settings.joint else ("source", "target")
         source, target = (Tokenizer((folder / f"{name}.model").read_bytes(), settings.kind) for name in names)
-        asked, reason = settings.vocabulary_size, {True: "the corpus gives no more", False: "its characters need more"}
-        for size in dict.fromkeys((len(source), len(target)) if settings.kind in ("bpe", "unigram") else ()):
-            if size != asked:
-                self.notes.append(f"tokenizer.vocabulary_size={asked} became {size:,}: {reason[size < asked]}")
+        asked = settings.vocabulary_size
+        for size in dict.fromkeys((len(source), len(target))):
+            if settings.kind in ("bpe", "unigram") and size != asked:
+                reason = "the corpus gives no more" if size < asked else "its characters need more"
+                self.notes.append(f"tokenizer.vocabulary_size={asked} became {size:,}: {reason}")
         return source, target
 
     def _fitting_tokenizer(self, sides: tuple[int, ...]) -> Tokenizer:

@@ -1,12 +1,14 @@
 """Signs that the pairs of a corpus are not plain text but in the format of some program: each with what to do."""
 
 import re
+from collections.abc import Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
 from transformer.data.config import DataSettings
 from transformer.data.languages import LANGUAGE_SAMPLE
-from transformer.data.text_files import find_files, is_csv, is_heading, is_table, read_pairs
+from transformer.data.text_files import Pair, find_files, is_csv, is_heading, is_table, read_pairs
 from transformer.printing import shortened
 
 
@@ -32,36 +34,39 @@ FORMATS = (
 )
 
 
+def _first_pairs(corpus: DataSettings, count: int) -> Iterator[tuple[DataSettings, str, list[Path], list[Pair]]]:
+    """Each table, or pair of files, of each direction: its corpus, prefix, files and first pairs."""
+    for one in corpus.by_direction:
+        for prefix in filter(None, (one.pairs, *one.splits.values())):
+            files = find_files(prefix, *one.languages)
+            yield one, prefix, files, [*islice(read_pairs(files, *one.languages, one.columns), count)]
+
+
+def _named(files: list[Path]) -> str:
+    return " and ".join(sorted(map(str, files)))
+
+
 def format_notes(corpus: DataSettings) -> list[str]:
     """A line for each format in which the first texts of a table, or of a pair of files, seem to be."""
     notes: dict[tuple[str, str], str] = {}
-    for one in corpus.by_direction:
-        source, target = one.languages
-        for prefix in filter(None, (one.pairs, *one.splits.values())):
-            files = find_files(prefix, source, target)
-            texts = [*chain(*islice(read_pairs(files, source, target, one.columns), LANGUAGE_SAMPLE))]
-            names = " and ".join(sorted(map(str, files)))
-            for format in FORMATS:
-                found = [text for text in texts if re.search(format.pattern, text)]
-                is_read_so = format.only_tsv and (not is_table(prefix) or is_csv(files[0]))
-                if len(found) > format.share * len(texts) and not is_read_so:
-                    example = f"{shortened(found[0])} ({len(found):,} of {len(texts):,} texts)"
-                    # Other directions read the same texts.
-                    notes.setdefault((names, format.name), f"{names}: {format.name}, as in {example}: {format.remedy}")
+    for _, prefix, files, pairs in _first_pairs(corpus, LANGUAGE_SAMPLE):
+        texts, names, is_tsv = [*chain(*pairs)], _named(files), is_table(prefix) and not is_csv(files[0])
+        for format in FORMATS:
+            found = [text for text in texts if re.search(format.pattern, text)]
+            if len(found) > format.share * len(texts) and (is_tsv or not format.only_tsv):
+                example = f"{shortened(found[0])} ({len(found):,} of {len(texts):,} texts)"
+                # Other directions read the same texts.
+                notes.setdefault((names, format.name), f"{names}: {format.name}, as in {example}: {format.remedy}")
     return list(notes.values())
 
 
 def heading_notes(corpus: DataSettings) -> list[str]:
     """A line for each table, or pair of files, whose first pair looks like the names of columns."""
     notes: dict[str, str] = {}
-    for one in corpus.by_direction:
-        source, target = one.languages
-        for prefix in filter(None, (one.pairs, *one.splits.values())):
-            files = find_files(prefix, source, target)
-            first = next(read_pairs(files, source, target, one.columns))
-            if is_heading(first, one.languages):
-                names = " and ".join(sorted(map(str, files)))
-                remedy = f"delete it, or name the columns {source} and {target}" if is_table(prefix) else "delete it"
-                note = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
-                notes.setdefault(names, note)  # other directions read the same line
+    for one, prefix, files, [first] in _first_pairs(corpus, 1):
+        if is_heading(first, one.languages):
+            names, named = _named(files), " and ".join(one.languages)
+            remedy = f"delete it, or name the columns {named}" if is_table(prefix) else "delete it"
+            note = f"{names}: the first line, {' | '.join(first)}, looks like a heading, not a pair: {remedy}"
+            notes.setdefault(names, note)  # other directions read the same line
     return list(notes.values())

@@ -369,8 +369,10 @@ class Translator:
 
         Raises ValueError, naming its number, for a pair with an empty side or more tokens than the model allows.
         """
+        if isinstance(sources, str) and isinstance(targets, str):
+            return self.score([sources], [targets], batch_tokens)[0]
         if isinstance(sources, str) or isinstance(targets, str):
-            return self.score([str(sources)], [str(targets)], batch_tokens)[0]
+            raise TypeError("sources and targets must be two texts, or two lists of texts")
         if len(sources) != len(targets):
             raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets: give a target for each")
         ids = self.source_tokenizer.encode_all([*sources]), self.target_tokenizer.encode_all([*targets])

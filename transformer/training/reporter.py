@@ -8,14 +8,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 from torch import Tensor
 
-from transformer.printing import console
+from transformer.printing import HEARTBEAT, console
 from transformer.training.averaging import averaging_note
 from transformer.training.config import RunSettings
 from transformer.training.optim import warmup_note
 from transformer.training.throughput import Throughput
 
-# Seconds between two lines of progress where there is no bar.
-HEARTBEAT = 30.0
 # Columns of a terminal that a long bar needs; beside a short one the rest fits into 80.
 WIDE = 115
 Sample = tuple[str, str, str]  # source, translation, reference
