@@ -7,7 +7,7 @@ where it looks (`evaluation.alignment_error`).
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import torch
@@ -46,6 +46,7 @@ class TranslationTable:
         return torch.where(self.keys[places] == keys, self.probabilities[places], 0.0)
 
 
+@lru_cache(maxsize=128)  # most sentences are short, and their lengths come again
 def _prior(source_length: int, target_length: int) -> np.ndarray:
     """The prior of each way to link a target token [target, source + 1]: the last is "to no source token"."""
     # A token stands in the middle of its part of the sentence, which goes from 0 to 1.
@@ -99,9 +100,9 @@ def _punctuation() -> re.Pattern[str]:
     return re.compile(rf"^{other}|{other}$")
 
 
-def _plain(word: str) -> str:
-    """The word without its punctuation and capitals, which make no other word."""
-    return (_punctuation().sub("", word) or word).lower()
+def bare_word(word: str) -> str:
+    """The word without the punctuation around it."""
+    return _punctuation().sub("", word) or word
 
 
 def word_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
@@ -109,12 +110,12 @@ def word_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
     sources, targets = {"": 0}, {"": 0}  # 0: no source word
 
     def numbers(known: dict[str, int], text: str) -> list[int]:
-        return [known.setdefault(_plain(word), len(known)) for word in text.split()]
+        return [known.setdefault(bare_word(word).lower(), len(known)) for word in text.split()]
 
     ids = [(numbers(sources, source), numbers(targets, target)) for source, target in pairs]
     table = count_translations(ids, 0, len(targets))
     links = []
-    for source, target in ids:
+    for source, target in with_progress(ids, "aligning words"):
         found: list[Link] = []
         if _is_counted(source, target):
             likely = table(torch.tensor([*source, 0]), torch.tensor(target)[:, None]).double().numpy()

@@ -92,6 +92,15 @@ class DataSettings(Settings):
     """synthetic pairs per real pair, others in each epoch; null: all of them in every epoch"""
     synthetic_tag: Annotated[bool, FIXED] = False
     """true: their sources begin with the tag <bt>"""
+    placeholders: Annotated[float, ">= 0", "<= 1", FIXED] = 0.0
+    """share of the training pairs that come a second time with words replaced by placeholders: translations then keep
+    numbers, addresses, tags, and the terms of a glossary (docs/control.md)"""
+    robust: Annotated[float, ">= 0", "<= 1", FIXED] = 0.0
+    """share of the training pairs that come a second time as people type: in small letters, without a full stop, a
+    single word (docs/control.md)"""
+    remove_held_out: Annotated[bool, FIXED] = False
+    """true: a training pair is left out if one of its sides is also in validation or a test, but for case, punctuation
+    and numbers"""
     cache: Annotated[str, PATH] = ".cache"
     """encoded splits and tokenizers"""
     license: Annotated[str, OFF_CARD] | None = None

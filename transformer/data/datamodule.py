@@ -1,8 +1,9 @@
 """A corpus made ready for training: tokenizers, ids, batches."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from transformer.data.synthetic import (
 )
 from transformer.data.text_files import Pair, digest_of, read_pairs
 from transformer.data.tokenizer import Tokenizer, TokenizerSettings, VocabularySizeError, train_tokenizer
+from transformer.data.variants import read_variants
 from transformer.device import compiles_kernel_per_shape
 from transformer.files import cache_key, cached_folder, expanded
 from transformer.printing import one_line, with_progress
@@ -121,11 +123,12 @@ class TranslationData(LightningDataModule):
         return self.source_tokenizer_to(corpus.target_language, is_tagged), self.target_tokenizer
 
     @property
-    def _tags(self) -> tuple[list[str], bool]:
-        """The target languages that need a tag, as there are several directions; whether synthetic pairs have one."""
+    def _tags(self) -> tuple[list[str], bool, bool]:
+        """The target languages that need a tag, as there are several directions; whether synthetic pairs have one;
+        whether there are placeholders."""
         directions = self.settings.all_directions
         targets = [one for one in self.settings.all_languages if one in {target for _, target in directions}]
-        return targets if len(directions) > 1 else [], self.settings.synthetic_tag
+        return targets if len(directions) > 1 else [], self.settings.synthetic_tag, self.settings.placeholders > 0
 
     def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         settings = self.tokenizer_settings
@@ -181,23 +184,41 @@ class TranslationData(LightningDataModule):
     def split(self, name: str) -> EncodedSplit:
         """The ids of a split, or of the synthetic pairs, encoded now unless a run before this one did."""
         if name not in self.encoded:
-            (corpus, split), tokenizers = self.all_splits[name], self.tokenizers(name)
-            keep_all = split not in ("train", SYNTHETIC)
-
-            def make(folder: Path) -> None:
-                # Read once before: mistakes are found at once, and the progress bar knows the total.
-                total = sum(1 for _ in self._read(name))
-                pairs = with_progress(self._read(name), f"encoding {name}", total)
-                write_split(folder, pairs, tokenizers, corpus.max_length, keep_all)
-
-            models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
-            what = [self.digests[name], models, corpus.languages, corpus.max_length, keep_all, tokenizers[0].prefix]
-            encoded = EncodedSplit(cached_folder(self.cache / f"ids-{cache_key([FORMAT, *what])}", make))
+            corpus, split = self.all_splits[name]
+            encoded = self._encode(name, f"encoding {name}", lambda: self._read(name), [])
             if not len(encoded):
                 files = corpus.splits.get(split, ", ".join(corpus.synthetic))
                 raise ValueError(f"no pair of {files} has 1 to {corpus.max_length} tokens a side (data.max_length)")
             self.encoded[name] = encoded
         return self.encoded[name]
+
+    def variants(self, name: str) -> EncodedSplit:
+        """The ids of variants of a split's training pairs (see `variants.read_variants`)."""
+        corpus, _ = self.all_splits[name]
+
+        @cache
+        def read() -> list[Pair]:
+            return list(read_variants(corpus))
+
+        return self._encode(
+            name, f"encoding variants of {name}", read, ["variants", corpus.placeholders, corpus.robust]
+        )
+
+    def _encode(
+        self, name: str, description: str, read: Callable[[], Iterable[Pair]], more_key: list[object]
+    ) -> EncodedSplit:
+        """The ids of what is read of a split, from the cache if they are there."""
+        (corpus, split), tokenizers = self.all_splits[name], self.tokenizers(name)
+        keep_all = split not in ("train", SYNTHETIC)
+
+        def make(folder: Path) -> None:
+            # Read once before: mistakes are found at once, and the progress bar knows the total.
+            total = sum(1 for _ in read())
+            write_split(folder, with_progress(read(), description, total), tokenizers, corpus.max_length, keep_all)
+
+        models = [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in tokenizers]
+        what = [self.digests[name], models, corpus.languages, corpus.max_length, keep_all, tokenizers[0].prefix]
+        return EncodedSplit(cached_folder(self.cache / f"ids-{cache_key([FORMAT, *what, *more_key])}", make))
 
     def examples(self, name: str) -> Split:
         """What batches are made of: the ids of a split, for `train` those of all directions, augmented."""

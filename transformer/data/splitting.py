@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from transformer.config import from_dict
 from transformer.data.clean import normal_form
 from transformer.data.config import SPLITS, DataSettings
-from transformer.data.text_files import is_csv, read_pairs
+from transformer.data.text_files import is_csv, read_lines, read_pairs
 from transformer.files import cache_key, cached_folder, expanded, sha256
 from transformer.printing import shortened
 from transformer.run import Run
@@ -241,9 +241,23 @@ def _without_fold(corpus: DataSettings, fold: int, folds: int) -> Path:
     return cached_folder(expanded(corpus.cache) / f"fold-{key}", make)
 
 
+def _without_held_out(corpus: DataSettings) -> Path:
+    def make(folder: Path) -> None:
+        others = [(one, split) for one, split in corpus.all_splits.values() if split != "train"]
+        held_out = {comparable(text) for one, split in others for pair in one.read(split) for text in pair} - {""}
+        lines = _lines(corpus, str(corpus.train))
+        is_held_out = np.array([any(comparable(text) in held_out for text in line) for line in lines], np.int64)
+        names, read = ("train", LEFT_OUT), lambda: _lines(corpus, str(corpus.train))
+        if not _write_parts(folder, read, corpus.all_languages, names, is_held_out)["train"]:
+            raise ValueError(f"every pair of {corpus.train} has a sentence of validation or a test: no pair is left")
+
+    digests = [corpus.digest(name) for name in corpus.all_splits]
+    return cached_folder(expanded(corpus.cache) / f"clean-{cache_key([RULE, digests, corpus.all_languages])}", make)
+
+
 def with_splits(corpus: DataSettings) -> DataSettings:
-    """The settings with files for every split: a corpus in one piece is cut, and `fold` is left out of train, unless a
-    run before has done it.
+    """The settings with files for every split: a corpus in one piece is cut; `fold` and, with `remove_held_out`,
+    held-out sentences are left out of train; unless a run before has done it.
 
     The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
     """
@@ -254,6 +268,8 @@ def with_splits(corpus: DataSettings) -> DataSettings:
         settings = replace(corpus, pairs=None, train=train, validation=validation, test=test)
     if settings.fold:
         settings = replace(settings, train=str(_without_fold(settings, *settings.fold) / "train"), fold=None)
+    if settings.remove_held_out:
+        settings = replace(settings, train=str(_without_held_out(settings) / "train"), remove_held_out=False)
     return settings
 
 
@@ -278,4 +294,10 @@ def notes_of_cut(corpus: DataSettings, given: DataSettings) -> list[str]:
         ]
     if given.fold:
         notes.append(f"part {given.fold[0]} of {given.fold[1]} of the training pairs is left out (data.fold)")
+    if given.remove_held_out:
+        left_out = Path(str(corpus.train)).with_name(f"{LEFT_OUT}.{corpus.source_language}")
+        pairs = sum(1 for _ in read_lines(left_out))
+        notes.append(
+            f"{pairs:,} training pairs with a sentence of validation or a test are left out: {left_out.parent}"
+        )
     return notes

@@ -6,7 +6,7 @@ repeated and resumed, and all its processes form the same batches.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from random import Random
 
@@ -19,11 +19,12 @@ IMPOSSIBLE = -math.inf  # the score of what is no piece
 class SubwordSampler:
     """The pieces of a vocabulary of kind `bpe` or `unigram`, with their scores."""
 
-    def __init__(self, vocabulary: SentencePieceProcessor, is_bpe: bool) -> None:
+    def __init__(self, vocabulary: SentencePieceProcessor, is_bpe: bool, uncut: Collection[str] = ()) -> None:
+        """The pieces named in `uncut` are never cut."""
         ids = range(vocabulary.GetPieceSize())
         self.names: list[str] = [vocabulary.IdToPiece(id) for id in ids]
         special = (vocabulary.IsControl, vocabulary.IsUnknown, vocabulary.IsUnused, vocabulary.IsByte)
-        self.fixed = {id for id in ids if any(kind(id) for kind in special)}
+        self.fixed = {id for id in ids if self.names[id] in uncut or any(kind(id) for kind in special)}
         self.ids = {name: id for id, name in enumerate(self.names) if id not in self.fixed}
         self.scores: dict[str, float] = {name: vocabulary.GetScore(id) for name, id in self.ids.items()}
         self.longest = max(map(len, self.ids), default=0)

@@ -17,6 +17,7 @@ import sentencepiece
 from transformer.config import Settings
 from transformer.data.clean import JOINER, clean, rules
 from transformer.data.languages import marks
+from transformer.data.placeholders import PLACEHOLDERS
 from transformer.data.subword_sampling import SubwordSampler
 
 # The special ids, here and nowhere else. They are the first of every vocabulary.
@@ -53,8 +54,11 @@ class TokenizerSettings(Settings):
     "A" and "½" as "1⁄2"; the other two are of older models"""
 
 
-def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float) -> None:
-    """Raises ValueError for tokenizers that cannot serve so many directions, or cannot segment words at random."""
+def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float, placeholders: float) -> None:
+    """Raises ValueError for tokenizers that cannot serve so many directions, cannot segment words at random, or have no
+    placeholders."""
+    if placeholders and kind == "word":
+        raise ValueError("data.placeholders needs tokenizer=bpe, unigram or char, not word")
     if bpe_dropout and kind not in ("bpe", "unigram"):
         raise ValueError(f"training.bpe_dropout needs tokenizer=bpe or unigram, not {kind}")
     if directions > 1 and not joint:
@@ -132,16 +136,27 @@ class Tokenizer:
         tags = (re.fullmatch(r"<2(.+)>", self.piece(id)) for id in range(len(self)))
         return [tag[1] for tag in tags if tag]
 
-    def with_tags(self, languages: Sequence[str], synthetic_tag: bool = False) -> "Tokenizer":
-        """The same vocabulary with the tags of target languages, and of synthetic pairs, at its end: those it lacks."""
-        missing = [tag for tag in _tags(languages, synthetic_tag) if self._processor.PieceToId(tag) == UNK]
+    @property
+    def placeholders(self) -> list[int]:
+        """The ids of PLACEHOLDERS; none in a vocabulary without them."""
+        return [id for id in self.ids(PLACEHOLDERS) if id != UNK]
+
+    def with_tags(
+        self, languages: Sequence[str], synthetic_tag: bool = False, placeholders: bool = False
+    ) -> "Tokenizer":
+        """The same vocabulary with the tags of target languages, and of synthetic pairs, and with placeholders at its
+        end: those it lacks."""
+        written = PLACEHOLDERS if placeholders else ()
+        names = (*_tags(languages, synthetic_tag), *written)
+        missing = [name for name in names if self._processor.PieceToId(name) == UNK]
         if not missing:
             return self
         from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
         model = ModelProto.FromString(self.model)
-        for tag in missing:
-            model.pieces.add(piece=tag, score=0.0, type=ModelProto.SentencePiece.CONTROL)
+        kinds = ModelProto.SentencePiece
+        for name in missing:
+            model.pieces.add(piece=name, score=0.0, type=kinds.USER_DEFINED if name in written else kinds.CONTROL)
         model.trainer_spec.vocab_size = len(model.pieces)
         return Tokenizer(model.SerializeToString(), self.kind)
 
@@ -170,7 +185,7 @@ class Tokenizer:
 
     @cached_property
     def _segmentation(self) -> SubwordSampler:
-        return SubwordSampler(self._processor, self.kind == "bpe")
+        return SubwordSampler(self._processor, self.kind == "bpe", uncut=PLACEHOLDERS)
 
     def unknown(self, text: str) -> list[str]:
         """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""
@@ -222,7 +237,7 @@ class VocabularySizeError(ValueError):
         self.possible = possible
 
 
-def _refusal(error: str, settings: TokenizerSettings, tags: list[str]) -> ValueError:
+def _refusal(error: str, settings: TokenizerSettings, extras: int) -> ValueError:
     setting = f"tokenizer.vocabulary_size={settings.vocabulary_size}"
     if limit := re.search(r"value <= (\d+)", error):
         message = f"{setting} is more than this corpus gives; choose {limit[1]} or less"
@@ -231,8 +246,10 @@ def _refusal(error: str, settings: TokenizerSettings, tags: list[str]) -> ValueE
         message = f"{setting} is less than the corpus' characters need; choose {enough[1]} or more"
         return VocabularySizeError(message, 2 * int(enough[1]))  # as many merges as characters
     if "(vocab_size) >= (0)" in error:  # of words or characters
-        needed = len((PAD, UNK, BOS, EOS)) + len(tags) + (256 if settings.byte_fallback else 0)
-        return ValueError(f"{setting} has no room for its special symbols, tags and bytes; choose {needed} or more")
+        needed = len((PAD, UNK, BOS, EOS)) + extras + (256 if settings.byte_fallback else 0)
+        return ValueError(
+            f"{setting} has no room for its special symbols, tags, placeholders and bytes; choose {needed} or more"
+        )
     return ValueError(f"no tokenizer could be trained with {setting}: {error}")
 
 
@@ -283,16 +300,20 @@ def _finished(model: bytes, normalization: Normalization) -> bytes:
 
 
 def train_tokenizer(
-    texts: Iterable[str], settings: TokenizerSettings, languages: Sequence[str] = (), synthetic_tag: bool = False
+    texts: Iterable[str],
+    settings: TokenizerSettings,
+    languages: Sequence[str] = (),
+    synthetic_tag: bool = False,
+    placeholders: bool = False,
 ) -> Tokenizer:
     """Learns a vocabulary from raw sentences (a million of them at most), with a tag for each of `languages` and, if
-    asked for, the one of synthetic pairs.
+    asked for, the one of synthetic pairs and placeholders.
 
     Raises ValueError when the text is too small, or has too many characters, for the size of the vocabulary.
     """
     model = io.BytesIO()
     failures: list[Exception] = []
-    tags = _tags(languages, synthetic_tag)
+    tags, written = _tags(languages, synthetic_tag), PLACEHOLDERS if placeholders else ()
     try:
         with _normalization(settings.normalization) as normalization:
             sentencepiece.SentencePieceTrainer.Train(
@@ -313,10 +334,11 @@ def train_tokenizer(
                 bos_id=BOS,
                 eos_id=EOS,
                 control_symbols=tags,  # a text in which "<2en>" is written does not make one
+                user_defined_symbols=written,  # one in which "⟦1⟧" is written has one
                 minloglevel=2,
             )
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise _refusal(str(error), settings, tags) from error
+        raise _refusal(str(error), settings, len(tags) + len(written)) from error
     return Tokenizer(_finished(model.getvalue(), settings.normalization), settings.kind)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transformer.data.datamodule import TranslationData
 from transformer.data.directions import direction_name
-from transformer.data.encoded import EncodedSplit, Lengths, Split
+from transformer.data.encoded import Lengths, Split
 from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import Tokenizer, check_tokenizer_use
@@ -30,7 +30,7 @@ class ResampledSplit(Split):
 
     def __init__(
         self,
-        split: EncodedSplit,
+        split: Split,
         tokenizers: tuple[Tokenizer, Tokenizer],
         bpe_dropout: float,
         longest: int,
@@ -158,12 +158,13 @@ def build_training_split(data: TranslationData, bpe_dropout: float) -> Split:
     """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
     source, settings = data.source_tokenizer, data.settings
     # Of a pretrained model's tokenizers the settings do not tell.
-    check_tokenizer_use(
-        source.kind, source.model == data.target_tokenizer.model, len(settings.all_directions), bpe_dropout
-    )
+    is_joint = source.model == data.target_tokenizer.model
+    check_tokenizer_use(source.kind, is_joint, len(settings.all_directions), bpe_dropout, settings.placeholders)
 
     def part(name: str, number: int) -> Split:
-        split = data.split(name)
+        split: Split = data.split(name)
+        if settings.placeholders or settings.robust:
+            split = JoinedSplit({"": split, "variant": data.variants(name)})
         if not bpe_dropout:
             return split
         return ResampledSplit(

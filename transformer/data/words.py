@@ -18,6 +18,7 @@ from transformer.data.text_files import Pair, is_packed, read_raw_pairs
 # Scripts written without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese), but for their punctuation: each
 # character counts as a word.
 WITHOUT_SPACES = r"\u0e00-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17e0-\u17e9\u3040-\u30ff\u3400-\u9fff"
+WITHOUT_SPACES_PATTERN = re.compile(f"[{WITHOUT_SPACES}]")
 # Of the tables of hashed trigrams: as many as a language needs, few enough for any machine.
 BUCKETS = 1 << 18
 

@@ -213,7 +213,9 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
                 "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
                 "model.tied_embeddings=target or none"
             )
-        check_tokenizer_use(tokenizer.kind, tokenizer.joint, directions, settings.training.bpe_dropout)
+        check_tokenizer_use(
+            tokenizer.kind, tokenizer.joint, directions, settings.training.bpe_dropout, settings.data.placeholders
+        )
         if settings.training.initial_embeddings == "cooccurrence" and model.tied_embeddings != "all":
             raise ValueError(
                 "training.initial_embeddings=cooccurrence makes one matrix for both languages: with "
