@@ -6,14 +6,17 @@ spell it, piece by piece.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
+from pathlib import Path
 
 from transformer.data.languages import marks
+from transformer.data.text_files import read_pairs
 
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, 17))
-WRITTEN = re.compile(r"⟦(\d+)⟧")
+ANY_PLACEHOLDER = re.compile(f"({'|'.join(PLACEHOLDERS)})")
 # What every translation keeps as it is.
 KEPT = r"""
     (?: https?:// | ftp:// | www\. ) [^\s<>"]* [^\s<>"'.,;:!?)\]}]   # a web address, without the sentence's full stop
@@ -29,19 +32,25 @@ KEPT = r"""
 
 @dataclass(frozen=True)
 class Kept:
-    """A string for which a placeholder stands."""
+    """A string for which a placeholder stands, which may come again where there are many."""
 
+    placeholder: str
     text: str
     is_term: bool = False  # of a glossary: at the beginning of a translation it is written with a capital
-    # Whether it stood right beside a word, as a tag does: the placeholder had a space put between.
+    # Whether it stood right beside a word, as a tag does: there a space was put between.
     joins_left: bool = False
     joins_right: bool = False
 
 
 @cache
 def _beside_words() -> re.Pattern[str]:
-    """The end or the beginning of a word, or another placeholder."""
-    return re.compile(rf"[\w{marks()}⟦⟧]")
+    """A character of a word."""
+    return re.compile(rf"[\w{marks()}]")
+
+
+def _term_pattern(source: str) -> str:
+    first = f"[{source[0]}{source[0].upper()}]" if source[0].islower() else re.escape(source[0])
+    return (first + re.escape(source[1:])).replace(r"\ ", r"\s+")
 
 
 @dataclass(frozen=True)
@@ -56,65 +65,57 @@ class Keeper:
         """`keep` is a regular expression of strings that are kept besides those that always are, `glossary` has the
         target term of each source term: whole words, the longest that fit; a source term in small letters may begin
         with a capital. Raises ValueError for what is no regular expression and for an empty term."""
-        glossary = {" ".join(source.split()): target.strip() for source, target in (glossary or {}).items()}
-        if not all(source and target for source, target in glossary.items()):
+        terms = {" ".join(source.split()): target.strip() for source, target in (glossary or {}).items()}
+        if not all(source and target for source, target in terms.items()):
             raise ValueError("a glossary has an empty term")
         kinds = [KEPT]
-        if glossary:
-            terms = "|".join(map(_term, sorted(glossary, key=len, reverse=True)))
-            kinds.insert(0, rf"(?P<term>(?<![\w{marks()}])(?:{terms})(?![\w{marks()}]))")
+        if terms:
+            any_term = "|".join(map(_term_pattern, sorted(terms, key=len, reverse=True)))
+            kinds.insert(0, rf"(?P<term>(?<![\w{marks()}])(?:{any_term})(?![\w{marks()}]))")
         if keep:
             kinds.insert(0, f"(?-x:{keep})")
         try:
             pattern = re.compile("|".join(kinds), re.VERBOSE)
         except re.error as error:
             raise ValueError(f"{keep} is no regular expression: {error}") from error
-        return cls(pattern, glossary)
-
-    def _matches(self, text: str) -> Iterator[re.Match[str]]:
-        return (match for match in self.pattern.finditer(text) if match[0].strip())
-
-    def count(self, text: str) -> int:
-        """How many strings of a text are kept."""
-        return sum(1 for _ in self._matches(text))
+        return cls(pattern, terms)
 
     def protect(self, text: str) -> tuple[str, list[Kept]]:
-        """The text with placeholders, ⟦1⟧ first, and what each of them stands for; so many as there are, the rest of
-        the text stays as it is."""
+        """The text with placeholders, and what they stand for, in their order; after the last one the first comes
+        again."""
         parts, kept, end = list[str](), list[Kept](), 0
-        for match, placeholder in zip(self._matches(text), PLACEHOLDERS, strict=False):
-            before, after = text[: match.start()][-1:], text[match.end() :][:1]
-            joins = [bool(one and _beside_words().match(one)) for one in (before, after)]
-            if match.start() == end and kept:  # another stands right before: it has the space already
-                joins[0] = True
+        matches = (match for match in self.pattern.finditer(text) if match[0].strip())
+        for match, placeholder in zip(matches, cycle(PLACEHOLDERS)):
+            sides = text[: match.start()][-1:], text[match.end() :][:1]
+            left, right = (_beside_words().match(side) is not None for side in sides)
+            left = left or (match.start() == end and bool(kept))  # another one stands right before it
             term = self._term_meant(match)
-            kept.append(Kept(term or match[0], term is not None, *joins))
-            parts += [text[end : match.start()], " " * joins[0], placeholder, " " * joins[1]]
+            kept.append(Kept(placeholder, term or match[0], term is not None, left, right))
+            parts += [text[end : match.start()], " " * left, placeholder, " " * right]
             end = match.end()
         return "".join([*parts, text[end:]]), kept
 
     def _term_meant(self, match: re.Match[str]) -> str | None:
-        if not self.glossary or (source := match["term"]) is None:
+        if not self.glossary or match["term"] is None:
             return None
-        source = " ".join(source.split())
+        source = " ".join(match["term"].split())
         return self.glossary.get(source) or self.glossary[source[0].lower() + source[1:]]
 
 
-def _term(source: str) -> str:
-    """A regular expression for a source term."""
-    first = f"[{source[0]}{source[0].upper()}]" if source[0].islower() else re.escape(source[0])
-    return (first + re.escape(source[1:])).replace(r"\ ", r"\s+")
+def count_placeholders(text: str) -> int:
+    return len(ANY_PLACEHOLDER.findall(text))
 
 
-def restore(translation: str, kept: list[Kept]) -> str:
-    """A translation with what its placeholders stand for, beside the words where it stood beside words."""
-    texts = WRITTEN.split(translation)
+def restore(translation: str, kept: Sequence[Kept]) -> str:
+    """A translation with what its placeholders stand for, beside the words where it stood beside words. A placeholder
+    that stands for nothing is left out."""
+    waiting, texts = list(kept), ANY_PLACEHOLDER.split(translation)
     for place in range(1, len(texts), 2):
-        number = int(texts[place])
-        if not 1 <= number <= len(kept):
-            texts[place] = ""  # the search writes none; another engine may
+        one = next((one for one in waiting if one.placeholder == texts[place]), None)
+        texts[place] = ""
+        if one is None:
             continue
-        one = kept[number - 1]
+        waiting.remove(one)
         if one.joins_left:
             texts[place - 1] = texts[place - 1].removesuffix(" ")
         if one.joins_right:
@@ -122,3 +123,9 @@ def restore(translation: str, kept: list[Kept]) -> str:
         is_first = one.is_term and not "".join(texts[:place]).strip()
         texts[place] = one.text[:1].upper() + one.text[1:] if is_first else one.text
     return "".join(texts)
+
+
+def read_glossary(path: Path, languages: tuple[str, str], columns: list[int] | None = None) -> dict[str, str]:
+    """The target term of each source term: a line for each, with a tab between. Raises OSError or ValueError, which
+    names the line, as `read_pairs`."""
+    return dict(read_pairs([path], *languages, columns))

@@ -1,9 +1,11 @@
 """A text cut into the parts that are translated at once, and the translations of the parts joined."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from transformer.data.placeholders import Kept, count_placeholders, restore
 from transformer.data.tokenizer import Tokenizer
 from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.settings import SplitLines
@@ -28,11 +30,25 @@ EMPTY = Translation("", 0.0, 0.0, [])
 
 class Part(NamedTuple):
     """A text, or a part of it. The random draws of sampling depend on its number. A part with a text is not translated
-    but stays as it is."""
+    but stays as it is. `kept` is what its placeholders stand for."""
 
     ids: list[int]
     number: int = 0
     text: str = ""
+    kept: Sequence[Kept] = ()
+
+    def finished(self, translation: Translation) -> Translation:
+        """The translation with what is kept of this part."""
+        return replace(translation, text=restore(translation.text, self.kept)) if self.kept else translation
+
+
+def with_kept(parts: list[Part], kept: Sequence[Kept], placeholders: Container[int]) -> list[Part]:
+    """The parts of a text, each with its share of what is kept of the text."""
+    shared, end = list[Part](), 0
+    for part in parts:
+        begin, end = end, end + count_placeholders(part.text) + sum(id in placeholders for id in part.ids)
+        shared.append(part._replace(kept=kept[begin:end]))
+    return shared
 
 
 def is_letterless(text: str) -> bool:

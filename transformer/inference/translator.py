@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from transformer.config import Registry, read_value
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.languages import space_between_sentences
+from transformer.data.placeholders import Keeper
 from transformer.data.tokenizer import BOS, EOS, LONE_SURROGATE, PAD, Tokenizer
 from transformer.device import (
     configure_torch,
@@ -32,7 +33,7 @@ from transformer.device import (
 from transformer.inference import model_file
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.packing import pack
-from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of
+from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of, with_kept
 from transformer.inference.scoring import Scored, token_log_probabilities
 from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
@@ -100,6 +101,8 @@ class Translator:
         self.model, self.directions = model, tuple(directions) or (languages,)
         self.models = [model]  # an `Ensemble` has several
         self.target_tokenizer = tokenizers[1]
+        # What stays as it is; None: a model without placeholders has not learned to carry anything over.
+        self.keeper = Keeper.of() if tokenizers[1].placeholders else None
         self._set_direction(tokenizers[0], languages)
 
     def _set_direction(self, source_tokenizer: Tokenizer, languages: Direction) -> None:
@@ -156,6 +159,18 @@ class Translator:
         other = copy(self)
         other._set_direction(self.source_tokenizer, languages)
         other.warn_if_zero_shot()
+        return other
+
+    def keeping(
+        self: AnyTranslator, keep: str | None = None, glossary: Mapping[str, str] | None = None
+    ) -> AnyTranslator:
+        """The same model, which also keeps what fits the regular expression `keep`, and translates each source term of
+        a glossary by its target term (see `Keeper.of`). Raises ValueError for what is no regular expression, for an
+        empty term, and for a model that has learned no placeholders."""
+        if self.keeper is None:
+            raise ValueError("this model has learned no placeholders: it was trained with data.placeholders=0")
+        other = copy(self)
+        other.keeper = Keeper.of(keep, glossary)
         return other
 
     @property
@@ -306,7 +321,7 @@ class Translator:
         sources, numbers = [part.ids for part in parts], [part.number for part in parts]
         found = self.n_best_ids(sources, search, batch_tokens, numbers)
         return [
-            [Translation(part.text, 0.0, 0.0, [])] if part.text else hypotheses
+            [part.finished(one) for one in ([Translation(part.text, 0.0, 0.0, [])] if part.text else hypotheses)]
             for part, hypotheses in zip(parts, found, strict=True)
         ]
 
@@ -413,19 +428,23 @@ class Translator:
                 raise TypeError(f"{place} {line} is no text but {type(text).__name__}")
             if LONE_SURROGATE.search(text):
                 raise ValueError(f"{place} {line} is no Unicode text: half of a surrogate pair stands alone in it")
-        all_ids, encoded = self.source_tokenizer.encode_all(texts), []
+        protected = [self.keeper.protect(text) if self.keeper else (text, []) for text in texts]
+        texts, placeholders = [text for text, _ in protected], set(self.source_tokenizer.placeholders)
+        all_ids, encoded = self.source_tokenizer.encode_all(texts), list[list[Part]]()
         limit, keeps_letterless = self.max_length - 1, self.defaults.keeps_letterless  # EOS takes a place too
         if self.warns_of_sources:
-            kept = [keeps_letterless and is_letterless(text) for text in texts]
-            read = [[] if is_kept else ids for is_kept, ids in zip(kept, all_ids, strict=True)]
+            stays = [keeps_letterless and is_letterless(text) for text in texts]
+            read = [[] if stay else ids for stay, ids in zip(stays, all_ids, strict=True)]
             self._source_check.check(texts, read, line_numbers, place)
         if split_lines == "long" and self.warns_of_lines:
             numbered = zip(line_numbers, texts, all_ids, strict=True)
             whole = [(line, text) for line, text, ids in numbered if len(ids) <= limit]
             self._source_check.check_sentences(whole, place)
-        for line, text, ids in zip(line_numbers, texts, all_ids, strict=True):
+        for line, (text, kept), ids in zip(line_numbers, protected, all_ids, strict=True):
             of_line = f"{place} {line}"
             parts = parts_of(text, ids, self.source_tokenizer, limit, split_lines, keeps_letterless, of_line)
+            if kept:
+                parts = with_kept(parts, kept, placeholders)
             # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
             encoded.append([part._replace(number=line + (number << 20)) for number, part in enumerate(parts)])
         return encoded
