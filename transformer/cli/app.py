@@ -19,13 +19,20 @@ from cyclopts import App, CycloptsError, Parameter
 from transformer import __version__
 from transformer.cli.errors import configure_output, status_of
 from transformer.config import SettingError, UsageError
-from transformer.inference.settings import AlignmentSettings, ChoiceSettings, InferenceSettings, SearchSettings
+from transformer.inference.settings import (
+    AlignmentSettings,
+    ChoiceSettings,
+    InferenceSettings,
+    KeepSettings,
+    SearchSettings,
+)
 from transformer.machine import MachineSettings
 
 T = TypeVar("T")
 # The fields of a dataclass as flags, without a prefix; those of translators stand in groups of their own in --help.
 Flags = Annotated[T, Parameter(name="*")]
 SearchFlags = Annotated[SearchSettings, Parameter(name="*", group="Search")]
+KeepFlags = Annotated[KeepSettings, Parameter(name="*", group="What stays")]
 ChoiceFlags = Annotated[ChoiceSettings, Parameter(name="*", group="Choice among the hypotheses")]
 AlignmentFlags = Annotated[AlignmentSettings, Parameter(name="*", group="Weights for --alignments")]
 InferenceFlags = Annotated[InferenceSettings, Parameter(name="*", group="Device")]

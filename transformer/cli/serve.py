@@ -4,9 +4,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from transformer.cli.app import MachineFlags, SearchFlags
+from transformer.cli.app import KeepFlags, MachineFlags, SearchFlags
 from transformer.cli.models import announce_checkpoint, find_checkpoints, model_name, score_on
-from transformer.inference.settings import SearchSettings
+from transformer.inference.settings import KeepSettings, SearchSettings
 from transformer.machine import MachineSettings
 from transformer.printing import say
 from transformer.run import Run
@@ -21,6 +21,7 @@ def serve(
     checkpoint: list[str] | None = None,
     settings: ServerFlags = ServerSettings(),
     search: SearchFlags = SearchSettings(),
+    keep: KeepFlags = KeepSettings(),
     machine: MachineFlags = MachineSettings(),
 ) -> None:
     """Serves translators over HTTP, by default at http://127.0.0.1:5000/.
@@ -46,7 +47,8 @@ def serve(
     from transformer.tools.server.served import load_directions
 
     with listen(settings) as listener:
-        directions = load_directions([(model_name(path), path) for path in checkpoints], settings, search, machine)
+        models = [(model_name(path), path) for path in checkpoints]
+        directions = load_directions(models, settings, search, machine, keep)
         for direction in directions.values():
             score = score_on(direction.test_name, Run.open(direction.checkpoint))
             say(f"{direction.languages}: {', '.join([direction.name, *score])}")

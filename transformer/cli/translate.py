@@ -7,7 +7,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
-from transformer.cli.app import AlignmentFlags, ChoiceFlags, Flags, InferenceFlags, MachineFlags, SearchFlags
+from transformer.cli.app import (
+    AlignmentFlags,
+    ChoiceFlags,
+    Flags,
+    InferenceFlags,
+    KeepFlags,
+    MachineFlags,
+    SearchFlags,
+)
 from transformer.cli.lines import Format, as_json, as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
 from transformer.cli.models import announce_checkpoint, find_checkpoints, with_reverse
 from transformer.cli.output import open_output
@@ -18,6 +26,7 @@ from transformer.inference.settings import (
     AlignmentSettings,
     ChoiceSettings,
     InferenceSettings,
+    KeepSettings,
     SearchSettings,
     SplitLines,
     TranslatorSettings,
@@ -84,6 +93,7 @@ def translate(
     *,
     settings: Flags[TranslateSettings] = TranslateSettings(),
     search: SearchFlags = SearchSettings(),
+    keep: KeepFlags = KeepSettings(),
     choice: ChoiceFlags = ChoiceSettings(),
     alignment: AlignmentFlags = AlignmentSettings(),
     inference: InferenceFlags = InferenceSettings(),
@@ -104,7 +114,7 @@ def translate(
     for key in ("output", "alignments"):
         check_output_file(getattr(settings, key), key=f"--{key}")
     checkpoints, total = find_checkpoints(settings.checkpoint), count_lines(settings.input)
-    decides: dict[str, Any] = {"search": asdict(search), "choice": asdict(choice)}
+    decides: dict[str, Any] = {"search": asdict(search), "keep": asdict(keep), "choice": asdict(choice)}
     decides |= {"inference": asdict(inference), "machine": asdict(machine)}
     decides |= {key: getattr(settings, key) for key in ("n_best", "format", "split_lines", "source", "target")}
     opened = open_output(settings.output, decides, [*checkpoints, *choice.models], settings.resume)
@@ -121,7 +131,7 @@ def translate(
 
     with opened as output, atomic_file(Path(settings.alignments)) if settings.alignments else nullcontext() as aligned:
         output.skip(lines)
-        used = TranslatorSettings(settings.source, settings.target, search, machine, inference)
+        used = TranslatorSettings(settings.source, settings.target, search, machine, inference, keep)
         translator = load_translator(checkpoints, used)
         translator.lines_of = settings.input or ""
         chooser = load_chooser(translator, choice, inference)

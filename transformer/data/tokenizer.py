@@ -334,7 +334,7 @@ def train_tokenizer(
                 bos_id=BOS,
                 eos_id=EOS,
                 control_symbols=tags,  # a text in which "<2en>" is written does not make one
-                user_defined_symbols=written,  # one in which "⟦1⟧" is written has one
+                user_defined_symbols=list(written),  # one in which "⟦1⟧" is written has one
                 minloglevel=2,
             )
     except RuntimeError as error:

@@ -56,6 +56,11 @@ def as_typed(pair: Pair, links: Sequence[Link], random: Random) -> Pair | None:
     return (source, target) if source and target and (source, target) != pair else None
 
 
+def _bare(text: str) -> list[str]:
+    """The words of a text, in small letters and without punctuation."""
+    return [bare_word(word).lower() for word in text.split()]
+
+
 class Dictionary:
     """The words of the sources, in small letters: how often each is there, and its likely translations."""
 
@@ -85,11 +90,6 @@ class Dictionary:
             if is_sure and is_word and times[place] == 1:
                 sure.append((place, other))
         return sure
-
-
-def _bare(text: str) -> list[str]:
-    """The words of a text, in small letters and without punctuation."""
-    return [bare_word(word).lower() for word in text.split()]
 
 
 def read_variants(corpus: DataSettings) -> Iterator[Pair]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from transformer.config import Registry
+from transformer.config import Registry, SettingError
+from transformer.data.placeholders import read_glossary
 from transformer.device import available_threads
 from transformer.files import EXPORT_MANIFEST
 from transformer.inference.ensemble import load_ensemble
 from transformer.inference.model_file import READERS
-from transformer.inference.settings import ChoiceSettings, InferenceSettings, TranslatorSettings
+from transformer.inference.settings import ChoiceSettings, InferenceSettings, KeepSettings, TranslatorSettings
 from transformer.inference.translator import Translator
 
 if TYPE_CHECKING:
@@ -33,6 +34,20 @@ def engine_of(folder: Path) -> Callable[[Path, str, int], Translator] | None:
     if any((folder / name).is_file() for name in READERS):  # an export for the hub, which we read
         return None
     return next((ENGINES[name] for name in ENGINES if (folder / name).is_file()), None)
+
+
+def with_kept(translator: Translator, settings: KeepSettings, columns: list[int] | None = None) -> Translator:
+    """The translator, which keeps what the settings say; `columns` of the glossary hold source and target terms.
+
+    SettingError for a model without placeholders, OSError or ValueError for a file that is no glossary.
+    """
+    if settings == KeepSettings():
+        return translator
+    if translator.keeper is None:
+        flag = "keep" if settings.glossary is None else "glossary"
+        raise SettingError(flag, " is for a model that was trained with data.placeholders, which this one was not")
+    glossary = read_glossary(Path(settings.glossary), translator.languages, columns) if settings.glossary else None
+    return translator.keeping(settings.keep, glossary)
 
 
 def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
@@ -60,7 +75,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
         log.info(
             "computing in %s, which is fast here; --precision float32 is exact", str(weights).removeprefix("torch.")
         )
-    return translator
+    return with_kept(translator, settings.keep)
 
 
 def load_chooser(translator: Translator, choice: ChoiceSettings, inference: InferenceSettings) -> Translator | Chooser:

@@ -135,6 +135,17 @@ class ChoiceSettings(Settings):
 
 
 @dataclass(frozen=True)
+class KeepSettings(Settings):
+    """What a translation keeps or has to use, by a model that was trained with `data.placeholders`. It keeps addresses,
+    tags, {names}, %s and numbers of many digits or with separators in any case."""
+
+    keep: str | None = None
+    """a regular expression: what fits it stays as it is, as addresses, tags, {names}, %s and long numbers do anyway"""
+    glossary: Annotated[str, PATH] | None = None
+    """a file of terms, on each line a source term, a tab and the target term that translations have to use"""
+
+
+@dataclass(frozen=True)
 class TranslatorSettings(Settings):
     """The languages that choose among a translator's directions, and how it is used."""
 
@@ -143,6 +154,7 @@ class TranslatorSettings(Settings):
     search: SearchSettings = SearchSettings()
     machine: MachineSettings = MachineSettings()
     inference: InferenceSettings = InferenceSettings()
+    keep: KeepSettings = KeepSettings()
 
 
 @dataclass(frozen=True)

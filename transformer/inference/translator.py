@@ -35,7 +35,7 @@ from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.packing import pack
 from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of, with_kept
 from transformer.inference.scoring import Scored, token_log_probabilities
-from transformer.inference.search import Hypothesis, search
+from transformer.inference.search import Carried, Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
 from transformer.inference.settings import Defaults, SearchSettings, SplitLines
 from transformer.inference.source_check import SourceCheck
@@ -497,10 +497,13 @@ class Translator:
         bos_ids = torch.full((len(sources),), BOS, device=self.device)
         # With BOS a target takes one place more than it has tokens.
         max_lengths = [min(self.max_length - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
+        carried = self._carried(sources)
+        if carried:
+            max_lengths = [max(limit, n) for limit, n in zip(max_lengths, carried.counts.sum(1).tolist(), strict=True)]
         # The precision of training would reach in here too: a score must not depend on who asks for it.
         with full_precision(self.device):
             step, state = checked_step if scored else self.logits, self.init_state(source)
-            results = search(step, state, bos_ids, EOS, max_lengths, line_numbers, settings)
+            results = search(step, state, bos_ids, EOS, max_lengths, line_numbers, settings, carried)
         if not scored:
             check_finite(sum(one.log_probability for hypotheses in results for one in hypotheses))
             results = [[Hypothesis(one.ids, math.nan, math.nan) for one in hypotheses] for hypotheses in results]
@@ -508,6 +511,14 @@ class Translator:
             [self._translation(hypothesis, limit) for hypothesis in hypotheses]
             for hypotheses, limit in zip(results, max_lengths, strict=True)
         ]
+
+    def _carried(self, sources: list[list[int]]) -> Carried | None:
+        """The placeholders, which translations have as often as their sources."""
+        of_sources, of_targets = (tokenizer.placeholders for tokenizer in self.tokenizers)
+        if not of_targets:
+            return None
+        counts = torch.tensor([[ids.count(one) for one in of_sources] for ids in sources], device=self.device)
+        return Carried(torch.tensor(of_targets, device=self.device), counts)
 
     def _translation(self, hypothesis: Hypothesis, limit: int) -> Translation:
         pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]

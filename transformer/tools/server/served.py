@@ -1,14 +1,14 @@
 """What is served: a translator for each direction, and the page on which it translates in the browser."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transformer.config import UsageError
 from transformer.data.config import split_name
 from transformer.data.directions import Direction, arrow
-from transformer.inference.loading import engine_of, load_translator
-from transformer.inference.settings import SearchSettings, TranslatorSettings
+from transformer.inference.loading import engine_of, load_translator, with_kept
+from transformer.inference.settings import KeepSettings, SearchSettings, TranslatorSettings
 from transformer.inference.translator import Translator
 from transformer.machine import MachineSettings
 from transformer.tools.page import export as page
@@ -53,10 +53,15 @@ def _with_page(translator: Translator, checkpoint: Path, name: str, settings: Se
 
 
 def load_directions(
-    checkpoints: Sequence[tuple[str, Path]], settings: ServerSettings, search: SearchSettings, machine: MachineSettings
+    checkpoints: Sequence[tuple[str, Path]],
+    settings: ServerSettings,
+    search: SearchSettings,
+    machine: MachineSettings,
+    keep: KeepSettings = KeepSettings(),
 ) -> dict[Direction, ServedDirection]:
     """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
-    learned one, ValueError for a search that one cannot make. All are loaded before a page is built, so that a mistake
+    learned one, ValueError for a search that one cannot make. The glossary is of the first direction, and of this one
+    turned round. All are loaded before a page is built, so that a mistake
     is reported first."""
     models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
@@ -71,4 +76,9 @@ def load_directions(
                     "--checkpoint for each direction"
                 )
             models[one.languages] = one, path, name
+    first, *_ = models
+    columns = {first: None, first[::-1]: [2, 1]}
+    for direction, (translator, path, name) in models.items():
+        of_direction = keep if direction in columns else replace(keep, glossary=None)
+        models[direction] = with_kept(translator, of_direction, columns.get(direction)), path, name
     return {pair: _with_page(*model, settings) for pair, model in models.items()}
