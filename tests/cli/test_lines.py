@@ -1,6 +1,7 @@
 """A translation on its way out: a terminal gets no letter that it would obey, everything else gets all letters."""
 
 import json
+import math
 import os
 import re
 import sys
@@ -13,25 +14,27 @@ import pytest
 from transformer.cli.lines import as_json, as_lines, chunk_size, chunks, count_lines, input_lines, is_prompt
 from transformer.cli.output import Output
 from transformer.config import UsageError
-from transformer.inference.parts import Translation
+from transformer.inference.parts import Translation, Word
 
 needs_terminals = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
-HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [])
+HEBREW = Translation("\u2067שלום\u2069 לך", -0.5, -2.0, [], words=[Word("לך", 0.25, 0)])
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_file_gets_the_marks_of_right_to_left_text_and_a_terminal_their_names(count: int) -> None:
-    columns = "7\t-0.5000\t" if count > 1 else ""
+    columns = "7\t-0.5000\t0.1353\t" if count > 1 else ""  # e⁻²
     found = [(7, "shalom", [HEBREW] * count)]
     assert [*as_lines(found, count > 1, on_terminal=False)] == [f"{columns}\u2067שלום\u2069 לך\n"] * count
     assert [*as_lines(found[:1], count > 1, on_terminal=True)] == [f"{columns}\\u2067שלום\\u2069 לך\n"] * count
     for on_terminal in (False, True):
         [written] = as_json(found, on_terminal)
         assert written.isascii() == on_terminal
-        assert json.loads(written) == {
-            **{"line": 7, "source": "shalom"},
-            "translations": [{"text": HEBREW.text, "score": -0.5, "log_probability": -2.0, "is_cut": False}] * count,
+        confidence = {
+            "confidence": pytest.approx(math.exp(-2)),
+            "words": [{"text": "לך", "confidence": 0.25, "source": 0}],
         }
+        one = {"text": HEBREW.text, "score": -0.5, "log_probability": -2.0, "is_cut": False} | confidence
+        assert json.loads(written) == {"line": 7, "source": "shalom", "translations": [one] * count}
 
 
 @needs_terminals

@@ -1,5 +1,6 @@
 """`translate`: its flags fit together, its files are not written over each other, and a stopped one is gone on with."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from transformer.cli.app import parse
 from transformer.cli.lines import CHUNK
 from transformer.config import UsageError
 from transformer.data.tokenizer import train_tokenizer
+from transformer.inference.confidence import with_words
 from transformer.inference.settings import SearchSettings
 
 FAST = ["--device", "cpu", "--precision", "float32", "--method", "greedy", "--max-length", "4"]
@@ -88,6 +90,37 @@ def test_a_text_is_translated_as_the_library_does(
     translate("--checkpoint", str(model), *FAST, "--", text)
     [expected] = Translator.load(model).translate([text.replace("\n", " ")], SearchSettings("greedy", max_length=4))
     assert capfdbinary.readouterr().out.decode() == f"{expected}\n"
+
+
+def test_objects_hold_the_confidence_of_sentences_and_words(
+    model: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    texts, translator = ["Der Hund schläft. Ja.", "12", "", "Ja"], Translator.load(model)
+    Path("x").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    for flags, search in (
+        (FAST, SearchSettings("greedy", max_length=4)),
+        (["--beam", "3", "--n-best", "2"], SearchSettings(beam=3)),
+    ):
+        asked = ["--checkpoint", str(model), *flags, "--input", "x", "--split-lines", "sentences"]
+        translate(*asked, "--format", "json")
+        rows = [json.loads(line) for line in capfdbinary.readouterr().out.decode().splitlines()]
+        for text, row, found in zip(
+            texts, rows, translator.n_best(texts, search, split_lines="sentences"), strict=True
+        ):
+            found = with_words(translator, [text] * len(found[:2]), found[:2])
+            assert [one["text"] for one in row["translations"]] == [one.text for one in found]
+            for written, one in zip(row["translations"], found, strict=True):
+                assert written["confidence"] == pytest.approx(one.confidence)
+                assert [word["source"] for word in written["words"]] == [word.source for word in one.words or []]
+                assert [word["text"] for word in written["words"]] == [word.text for word in one.words or []]
+                sure = [word.confidence for word in one.words or []]
+                assert [word["confidence"] for word in written["words"]] == pytest.approx(sure)
+    translate(*asked)
+    columns = [line.split("\t") for line in capfdbinary.readouterr().out.decode().splitlines()]
+    written = [(row["line"], one["score"], one["confidence"]) for row in rows for one in row["translations"]]
+    assert [(int(line), float(score), float(sure)) for line, score, sure, _ in columns] == [
+        (line, pytest.approx(score, abs=6e-5), pytest.approx(sure, abs=6e-5)) for line, score, sure in written
+    ]
 
 
 def test_translations_and_alignments_are_written_to_two_files(

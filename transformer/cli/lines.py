@@ -156,13 +156,13 @@ Found = Iterable[tuple[int, str, list["Translation"]]]
 
 def as_lines(found: Found, numbered: bool, on_terminal: bool) -> Iterator[str]:
     """Write the translations of each text (line number, source, translations) on lines of their own, `numbered` with
-    number, score and tabs between.
+    number, score, confidence and tabs between.
 
     A file or a pipe gets a translation as it is, marks of right-to-left text too; a terminal would obey some of them.
     """
     for number, _, translations in found:
         for translation in translations:
-            columns = f"{number}\t{translation.score:.4f}\t" if numbered else ""
+            columns = f"{number}\t{translation.score:.4f}\t{translation.confidence:.4f}\t" if numbered else ""
             yield f"{columns}{terminal_safe(translation.text) if on_terminal else translation.text}\n"
 
 
@@ -170,7 +170,14 @@ def as_json(found: Found, on_terminal: bool) -> Iterator[str]:
     """Write an object for each text, on a line; for a terminal in ASCII."""
     for number, source, translations in found:
         described = [
-            {"text": one.text, "score": one.score, "log_probability": one.log_probability, "is_cut": one.is_cut}
+            {
+                "text": one.text,
+                "score": one.score,
+                "log_probability": one.log_probability,
+                "confidence": one.confidence,
+                "is_cut": one.is_cut,
+                "words": one.words_as_dicts,
+            }
             for one in translations
         ]
         row = {"line": number, "source": source, "translations": described}

@@ -3,7 +3,7 @@
 import os
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,10 +51,10 @@ class TranslateSettings(Settings):
     """a file for word alignments, a line "0-0 2-1 …" for each sentence: source word - target word, counted from 0 (the
     format of Moses)"""
     n_best: Annotated[int, ">= 1", "<= 1000"] = 1
-    """more than 1: up to n translations of each line, as "line number, tab, score, tab, text" """
+    """more than 1: up to n translations of each line, as "line number, tab, score, tab, confidence, tab, text" """
     format: Format = "text"
     """text | json: an object for each line, with its line number, source and translations (text, score,
-    log_probability, is_cut)"""
+    log_probability, confidence, is_cut, and words with confidence and source word)"""
     split_lines: SplitLines = "long"
     """which lines are translated sentence by sentence: long (those of more tokens than the model allows) | sentences
     (all) | never (a line that is too long ends the command)"""
@@ -126,6 +126,7 @@ def translate(
         machine = replace(machine, threads=1)  # with so little work two wait for each other
 
     from transformer.inference.alignment_head import asked_head
+    from transformer.inference.confidence import can_align, with_words
     from transformer.inference.loading import load_chooser, load_translator
     from transformer.inference.word_alignment import moses_lines
 
@@ -137,7 +138,9 @@ def translate(
         chooser = load_chooser(translator, choice, inference)
         if aligned and translator.model.output.weight.is_meta:
             raise UsageError("--alignments needs a checkpoint: the engine of an export shows no attention weights")
-        head = asked_head(alignment, translator.model.config, translator.alignment) if aligned else None
+        translator.greedy_scores = as_objects = settings.format == "json"
+        aligns = aligned or (as_objects and can_align(translator))
+        head = asked_head(alignment, translator.model.config, translator.alignment) if aligns else None
         batch_tokens = inference.batch_tokens or translator.default_batch_tokens
         size = 1 if is_prompt(text, settings.input) else chunk_size(total, batch_tokens)
         for numbers, chunk in chunks(lines, size, output.lines, total):
@@ -145,9 +148,12 @@ def translate(
             if aligned and head:
                 best = [hypotheses[0] for hypotheses in n_best]
                 aligned.write("".join(moses_lines(translator, chunk, best, head, batch_tokens, numbers)).encode())
-            found = zip(numbers, chunk, (hypotheses[: settings.n_best] for hypotheses in n_best), strict=True)
-            if settings.format == "json":
-                written = as_json(found, output.is_terminal)
+            shown = [hypotheses[: settings.n_best] for hypotheses in n_best]
+            if as_objects:
+                texts = [text for text, hypotheses in zip(chunk, shown, strict=True) for _ in hypotheses]
+                worded = iter(with_words(translator, texts, [*chain(*shown)], head, batch_tokens))
+                shown = [[next(worded) for _ in hypotheses] for hypotheses in shown]
+                written = as_json(zip(numbers, chunk, shown, strict=True), output.is_terminal)
             else:
-                written = as_lines(found, settings.n_best > 1, output.is_terminal)
+                written = as_lines(zip(numbers, chunk, shown, strict=True), settings.n_best > 1, output.is_terminal)
             output.write(chunk, "".join(written))

@@ -1,9 +1,10 @@
 """A text cut into the parts that are translated at once, and the translations of the parts joined."""
 
 import logging
+import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from transformer.data.placeholders import Kept, count_placeholders, restore
 from transformer.data.tokenizer import Tokenizer
@@ -11,6 +12,15 @@ from transformer.inference.long_text import encode_sentences, split_sentences
 from transformer.inference.settings import SplitLines
 
 log = logging.getLogger(__name__)
+
+
+class Word(NamedTuple):
+    """A word of a translation, what stands between spaces. `confidence` is a probability by the model (see
+    `inference.confidence`), `source` the source word that it comes from, counted from 0, if that is known."""
+
+    text: str
+    confidence: float
+    source: int | None
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,21 @@ class Translation:
     log_probability: float
     pieces: list[str]
     is_cut: bool = False  # it has as many tokens as the search allowed: the model may have had more to say
+    source_ids: list[int] = field(default_factory=list)  # what was translated; none of a text in parts
+    parts: tuple["Translation", ...] = ()  # of a text translated in parts
+    words: list[Word] | None = None  # None until `confidence.with_words` finds them
+
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the probabilities of its pieces and of the end symbol (of each part): 1 / perplexity.
+        What the model did not write, an empty text or one that stays as it is, has 1."""
+        tokens = sum(len(part.pieces) + 1 for part in self.parts or (self,))
+        return math.exp(self.log_probability / tokens)
+
+    @property
+    def words_as_dicts(self) -> list[dict[str, Any]] | None:
+        """The words for JSON."""
+        return None if self.words is None else [word._asdict() for word in self.words]
 
 
 EMPTY = Translation("", 0.0, 0.0, [])
@@ -99,4 +124,5 @@ def join(parts: list[list[Translation]], space: str) -> list[Translation]:
     best = [hypotheses[0] for hypotheses in parts]
     score, total = sum((part.score for part in best), 0.0), sum((part.log_probability for part in best), 0.0)
     pieces = [piece for part in best for piece in part.pieces]
-    return [Translation(space.join(part.text for part in best), score, total, pieces, any(one.is_cut for one in best))]
+    text, is_cut = space.join(part.text for part in best), any(part.is_cut for part in best)
+    return [Translation(text, score, total, pieces, is_cut, parts=tuple(best))]

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, overload
@@ -366,7 +367,7 @@ class Translator:
             # A GPU takes one batch at a time: several would only need more of its memory.
             found = parallel_map(translate_batch, batches) if on_cpu else map(translate_batch, batches)
             for index, hypotheses in zip(chain(*batches), chain.from_iterable(found), strict=True):
-                translations[index] = hypotheses
+                translations[index] = [replace(one, source_ids=sources[index]) for one in hypotheses]
         return translations
 
     @overload

@@ -86,6 +86,26 @@ def _links(cross: Float[Tensor, "layers heads queries keys"], head: AlignmentHea
     return [(found[word], word) for word in sorted({*pair.target_words} - {-1})]
 
 
+def align_pairs(
+    translator: Translator,
+    encoded: Sequence[TokenPair | None],
+    heads: Sequence[AlignmentHead],
+    batch_tokens: int | None = None,
+) -> list[list[list[Link]]]:
+    """The links of each pair by each of `heads`; none of a pair that is None."""
+    for head in heads:
+        check_head(head, translator.model.config)
+    links: list[list[list[Link]]] = [[[] for _ in heads] for _ in encoded]
+    kept = [(place, pair) for place, pair in enumerate(encoded) if pair is not None]
+    lengths = [max(len(pair.source), len(pair.target)) for _, pair in kept]
+    with eval_mode(translator.model):
+        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens):
+            pairs = [kept[i][1] for i in batch]
+            for i, pair, cross in zip(batch, pairs, _cross_attention(translator, pairs), strict=True):
+                links[kept[i][0]] = [_links(cross, head, pair) for head in heads]
+    return links
+
+
 def align(
     translator: Translator,
     sources: Sequence[str],
@@ -98,18 +118,8 @@ def align(
     A target is a text or the pieces of a translation (`Translation.pieces`). A word is what stands between spaces. A
     pair that `encode_pair` does not take has no links.
     """
-    for head in heads:
-        check_head(head, translator.model.config)
     encoded = [encode_pair(translator, *pair) for pair in zip(sources, targets, strict=True)]
-    links: list[list[list[Link]]] = [[[] for _ in heads] for _ in encoded]
-    kept = [(place, pair) for place, pair in enumerate(encoded) if pair is not None]
-    lengths = [max(len(pair.source), len(pair.target)) for _, pair in kept]
-    with eval_mode(translator.model):
-        for batch in batches_by_length(lengths, batch_tokens or translator.default_batch_tokens):
-            pairs = [kept[i][1] for i in batch]
-            for i, pair, cross in zip(batch, pairs, _cross_attention(translator, pairs), strict=True):
-                links[kept[i][0]] = [_links(cross, head, pair) for head in heads]
-    return links
+    return align_pairs(translator, encoded, heads, batch_tokens)
 
 
 def moses_lines(

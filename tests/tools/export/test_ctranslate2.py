@@ -20,6 +20,7 @@ from transformer import Translator
 from transformer.data.text_files import read_lines
 from transformer.data.tokenizer import BOS, EOS, train_tokenizer
 from transformer.files import EXPORT_MANIFEST, sha256
+from transformer.inference.confidence import with_words
 from transformer.inference.loading import load_translator
 from transformer.inference.parts import Translation
 from transformer.inference.settings import Defaults, InferenceSettings, TranslatorSettings
@@ -189,6 +190,22 @@ def test_an_export_finds_given_translations_as_probable_as_the_translator_does(
     for theirs, ours in zip(engine.score(texts, texts[::-1]), taught.score(texts, texts[::-1]), strict=True):
         assert theirs.pieces == ours.pieces
         assert theirs.log_probabilities == pytest.approx(ours.log_probabilities, abs=1e-4)
+
+
+def test_an_export_is_as_sure_as_the_translator_and_names_no_source_words(taught: Translator, tmp_path: Path) -> None:
+    texts, engine = [*TEXTS, "Der Park. 12! Ja."], exported(taught, tmp_path / "engine")
+    found, expected = (
+        [of_text[0] for of_text in one.n_best(texts, split_lines="sentences")] for one in (engine, taught)
+    )
+    assert [one.confidence for one in found] == pytest.approx([one.confidence for one in expected], abs=1e-4)
+    words, theirs = (
+        [word for translation in with_words(one, texts, best) for word in translation.words or []]
+        for one, best in ((taught, expected), (engine, found))
+    )
+    assert [word.text for word in theirs] == [word.text for word in words]
+    assert [word.confidence for word in theirs] == pytest.approx([word.confidence for word in words], abs=1e-4)
+    kept = [word for word in theirs if word.source is not None]  # what the model did not write
+    assert kept == [("12!", 1.0, 2)]
 
 
 def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
