@@ -23,6 +23,7 @@ from tests.tools.server.client import Serving
 from tests.tools.server.malformed import send
 from tests.tools.server.models import LINES, english_and_french
 from transformer import Translator
+from transformer.inference.confidence import with_words
 
 LONG = "der Hund geht in ein Haus.\n" * 360
 GERMAN = ("--checkpoint", "de_en.safetensors")
@@ -59,6 +60,32 @@ def test_a_line_that_has_fewer_alternatives_than_another_stays_at_its_last(
     [first] = translator.translate(["Ja. Der Park."], split_lines="sentences")  # of several sentences there is one
     expected = dict.fromkeys(f"{first}\n{one.text}" for one in translator.n_best("ja"))
     assert [answer["translatedText"], *answer["alternatives"]] == list(expected)
+
+
+def test_a_request_may_ask_how_sure_the_model_is_of_each_line(server: Serving, translator: Translator) -> None:
+    lines = ["ein Haus. 12! Der Park.", "der kleine Hund"]
+    best = [found[0] for found in translator.n_best(lines, split_lines="sentences")]
+    expected = [
+        {
+            **{"source": line, "text": one.text, "confidence": pytest.approx(one.confidence)},
+            "words": [
+                {"text": word.text, "confidence": pytest.approx(word.confidence), "source": word.source}
+                for word in one.words or []
+            ],
+        }
+        for line, one in zip(lines, with_words(translator, lines, best), strict=True)
+    ]
+    page = "".join(f"<p>{line}</p>" for line in lines)
+    for text, kind in (("\n".join(lines), "text"), (page, "html")):
+        assert server.translate(text, format=kind, confidence=True)["confidence"] == expected
+        assert server.translate([text, lines[1]], format=kind, confidence=True)["confidence"] == [
+            expected,
+            [expected[1]],
+        ]
+    assert server.translate("ein Haus", target="de", confidence=True)["confidence"] == []
+    form = f"q={quote(lines[1])}&source=de&target=en&confidence=true"
+    assert server.ask("POST", "/translate", form.encode(), FORM).json["confidence"] == [expected[1]]
+    assert "confidence" not in server.translate("ein Haus", confidence=False)
 
 
 def test_requests_at_once_get_what_they_get_alone(server: Serving, translator: Translator) -> None:
@@ -139,6 +166,8 @@ def test_a_page_whose_name_leads_to_this_machine_is_refused(server: Serving, hos
         ({"alternatives": 5}, "Invalid request: alternatives exceed the limit (4)"),
         ({"alternatives": -1}, "Invalid request: alternatives must be a whole number from 0"),
         ({"alternatives": True}, "Invalid request: alternatives must be a whole number from 0"),
+        ({"confidence": 2}, "Invalid request: confidence must be true or false"),
+        ({"confidence": "yes"}, "Invalid request: confidence must be true or false"),
     ],
     ids=str,
 )

@@ -26,6 +26,8 @@ from transformer.tools.server.served import ServedDirection
 from transformer.tools.server.settings import ServerSettings
 
 CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
+# How sure the model is of a line of a document, as JSON.
+Line = dict[str, Any]
 
 
 def ranked_documents(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
@@ -35,6 +37,15 @@ def ranked_documents(asked: TranslationRequest, pieces: list[Piece], n_best: lis
         texts = [hypotheses[min(rank, len(hypotheses) - 1)].text for hypotheses in n_best]
         documents[join(pieces, texts, asked.format)] = None
     return list(documents)[: 1 + asked.alternatives]
+
+
+def confidence_of_lines(pieces: list[Piece], n_best: list[list[Translation]]) -> list[Line]:
+    """Of each line, or what stands between two tags, the best translation with its words."""
+    sources = [piece.text for piece in pieces if piece.translated]
+    return [
+        {"source": source, "text": best.text, "confidence": best.confidence, "words": best.words_as_dicts}
+        for source, (best, *_) in zip(sources, n_best, strict=True)
+    ]
 
 
 class Api:
@@ -79,33 +90,41 @@ class Api:
             possible = [*(source for source, target in self.directions if target == asked.target), asked.target]
             prose = [" ".join(piece.text for piece in pieces if piece.translated) for pieces in documents]
             sources = await run_in_threadpool(lambda: [detect(text, possible)[0] for text in prose])
-        translated = [[text] for text in asked.texts]
+        translated, confidences = [[text] for text in asked.texts], [list[Line]() for _ in asked.texts]
         for source in dict.fromkeys(source for source, _ in sources if source != asked.target):
             places = [place for place, (one, _) in enumerate(sources) if one == source]
             direction = self.directions[source, asked.target]
             found = await self._translate(request, asked, [documents[place] for place in places], direction)
-            for place, texts in zip(places, found, strict=True):
-                translated[place] = texts
+            for place, (texts, lines) in zip(places, found, strict=True):
+                translated[place], confidences[place] = texts, lines
         answer: dict[str, list[Any]] = {"translatedText": [texts[0] for texts in translated]}
         if asked.source == "auto":
             answer["detectedLanguage"] = [{"confidence": sure, "language": source} for source, sure in sources]
         if asked.alternatives:
             answer["alternatives"] = [texts[1:] for texts in translated]
+        if asked.confidence:
+            answer["confidence"] = confidences
         return JSONResponse(answer if asked.is_batch else {key: value for key, [value] in answer.items()})
 
     async def _translate(
         self, request: Request, asked: TranslationRequest, documents: list[list[Piece]], direction: ServedDirection
-    ) -> list[list[str]]:
-        """Each document translated: the best and, after it, alternatives that differ."""
+    ) -> list[tuple[list[str], list[Line]]]:
+        """Each document translated: the best and, after it, alternatives that differ; and how sure the model is of each
+        line of the best."""
         wanted = [piece.text for pieces in documents for piece in pieces if piece.translated]
-        hypotheses = iter(await self._n_best(request, direction, wanted) if wanted else [])
+        hypotheses = iter(await self._n_best(request, asked, direction, wanted) if wanted else [])
         found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in documents]
-        return [ranked_documents(asked, pieces, n_best) for pieces, n_best in zip(documents, found, strict=True)]
+        return [
+            (ranked_documents(asked, pieces, n_best), confidence_of_lines(pieces, n_best))
+            for pieces, n_best in zip(documents, found, strict=True)
+        ]
 
-    async def _n_best(self, request: Request, direction: ServedDirection, texts: list[str]) -> NBest:
+    async def _n_best(
+        self, request: Request, asked: TranslationRequest, direction: ServedDirection, texts: list[str]
+    ) -> NBest:
         """What the batcher finds, unless that takes too long or the client goes."""
         try:
-            found = asyncio.wrap_future(self.batcher.submit(direction.translator, texts))
+            found = asyncio.wrap_future(self.batcher.submit(direction.translator, texts, asked.confidence))
         except QueueFullError:
             raise HTTPException(429, "Slowdown: too many requests are waiting", {"Retry-After": "1"}) from None
         gone: asyncio.Future[Any] = asyncio.ensure_future(

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
+from transformer.inference.confidence import with_words
 from transformer.inference.parts import Part, Translation
 from transformer.inference.settings import SearchSettings, SplitLines
 from transformer.inference.translator import Translator
@@ -47,10 +48,11 @@ def _up_to(limit: int, parts: Sequence[Part]) -> list[Part]:
 @dataclass(eq=False)
 class Job:
     """The texts of one request; `encoded` has the parts of the first of them, which come in order, and `found` the
-    hypotheses of the first parts."""
+    hypotheses of the first parts. `wants_words` asks for those of the best translations (`inference.confidence`)."""
 
     translator: Translator
     texts: list[str]
+    wants_words: bool = False
     future: "Future[NBest]" = field(default_factory=Future)
     encoded: list[list[Part]] = field(default_factory=list)
     found: NBest = field(default_factory=list)
@@ -70,9 +72,13 @@ class Job:
     def is_done(self) -> bool:
         return len(self.encoded) == len(self.texts) and len(self.found) == sum(map(len, self.encoded))
 
-    def finish(self) -> None:
+    def finish(self, batch_tokens: int | None) -> None:
         found = iter(self.found)
         results = [self.translator.join([next(found) for _ in parts]) for parts in self.encoded]
+        if self.wants_words and not self.future.done():
+            best = [hypotheses[0] for hypotheses in results]
+            best = with_words(self.translator, self.texts, best, batch_tokens=batch_tokens)
+            results = [[first, *others] for first, (_, *others) in zip(best, results, strict=True)]
         with suppress(InvalidStateError):  # nobody waits for it any more, or it has failed
             self.future.set_result(results)
 
@@ -93,9 +99,9 @@ class Batcher:
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="translator", daemon=True).start()
 
-    def submit(self, translator: Translator, texts: list[str]) -> "Future[NBest]":
+    def submit(self, translator: Translator, texts: list[str], wants_words: bool = False) -> "Future[NBest]":
         """The hypotheses of each text, best first, once they are there; raises QueueFullError."""
-        job = Job(translator, texts)
+        job = Job(translator, texts, wants_words)
         with self._changed:
             if sum(not waiting.future.done() for waiting in self._jobs) >= self.max_waiting:
                 raise QueueFullError
@@ -109,7 +115,10 @@ class Batcher:
             self._translate(shares)
             for job, _ in shares:
                 if job.is_done:
-                    job.finish()
+                    try:
+                        job.finish(self.batch_tokens)
+                    except Exception as error:
+                        job.fail(error)
             with self._changed:
                 for job, _ in shares:
                     self._jobs.remove(job)

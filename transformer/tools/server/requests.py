@@ -25,7 +25,8 @@ MAX_SHOWN = 40
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """Texts to translate; a batch is answered by lists, also if it is one of one text. `source` may be auto."""
+    """Texts to translate; a batch is answered by lists, also if it is one of one text. `source` may be auto.
+    `confidence`: how sure the model is of each line is wanted, too."""
 
     texts: list[str]
     is_batch: bool
@@ -33,6 +34,7 @@ class TranslationRequest:
     target: str
     format: Format
     alternatives: int
+    confidence: bool
 
 
 def is_utf8(content_type: str) -> bool:
@@ -122,6 +124,13 @@ def _read_count(given: Any, limit: int) -> int:
     return given
 
 
+def _read_switch(given: Any, key: str) -> bool:
+    """True or false, which is text in a form."""
+    if given not in (None, "", True, False, "true", "false"):
+        raise HTTPException(400, f"Invalid request: {key} must be true or false")
+    return given in (True, "true")
+
+
 def read_translation_request(
     fields: Mapping[str, Any], pairs: Collection[tuple[str, str]], max_characters: int, max_alternatives: int
 ) -> TranslationRequest:
@@ -141,4 +150,5 @@ def read_translation_request(
     if kind not in ("text", "html"):
         raise HTTPException(400, f"{excerpt(str(kind))} format is not supported")
     alternatives = _read_count(fields.get("alternatives"), max_alternatives)
-    return TranslationRequest(texts, isinstance(fields["q"], list), source, target, kind, alternatives)
+    confidence = _read_switch(fields.get("confidence"), "confidence")
+    return TranslationRequest(texts, isinstance(fields["q"], list), source, target, kind, alternatives, confidence)

@@ -67,7 +67,7 @@ def load_directions(
     for name, path in checkpoints:
         inference = settings.inference(engine_of(path) is not None)
         translator = load_translator([path], TranslatorSettings(None, None, search, machine, inference))
-        translator.warns_of_lines = False
+        translator.warns_of_lines, translator.greedy_scores = False, True  # a request may ask for the confidence
         translator.check_search(search)
         for one in (translator.in_direction(*direction) for direction in translator.directions):
             if other := models.get(one.languages):
