@@ -8,7 +8,7 @@ import { data } from "./state.js";
 import { text } from "./texts.js";
 
 // The words that the pieces make up, each with the positions of its pieces; what is no part of the text is left out.
-function wordsOf(pieces) {
+export function wordsOf(pieces) {
   const words = [];
   let starts = true;
   pieces.forEach((piece, position) => {

@@ -17,6 +17,7 @@ async function translate() {
   const progress = partial => {
     target.ariaBusy = "true";  // a screen reader waits for the whole translation
     target.textContent = partial.text;
+    find("unsure").hidden = true;
   };
   try {
     const explanation = await ask(typed, { ...options, tree: true, progress });
@@ -28,6 +29,7 @@ async function translate() {
     drawForced();
     if (!explanation) {
       document.title = text("title");
+      find("unsure").hidden = true;
       return clear(target);
     }
     drawSentences(explanation);

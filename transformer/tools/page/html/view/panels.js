@@ -2,6 +2,7 @@
 
 import { drawArithmetic } from "./arithmetic.js";
 import { drawAttentionPanel } from "./attention_panel.js";
+import { drawTranslation } from "./confidence.js";
 import { find, walkWithArrows } from "./dom.js";
 import { drawSearch } from "./search.js";
 import { data, setData } from "./state.js";
@@ -26,11 +27,9 @@ function drawTop() {
   document.title = `${data.text} → ${data.translation}`;
   drawHeading(data.languages, data.model);
   // Of a text of several sentences the panels show one, and the top the whole translation.
-  for (const [side, whole, tag] of [["source", data.text, source], ["target", data.full_translation ?? data.translation, target]]) {
-    const place = find(`${side}-text`);
-    place.textContent = whole || text("nothing");
-    place.lang = tag;
-  }
+  find("source-text").textContent = data.text || text("nothing");
+  drawTranslation((data.full_translation ?? data.translation) || text("nothing"));
+  [find("source-text").lang, find("target-text").lang] = [source, target];
 }
 
 // “German” for de, in the reader's language, and the tag itself where it is none that the browser knows.
