@@ -102,6 +102,9 @@ def test_what_the_model_did_not_write_has_confidence_1_and_no_words_but_its_own(
     [empty, kept] = with_words(translator, ["", "12:30 !"], best(translator, ["", "12:30 !"]))
     assert (empty.confidence, empty.words) == (1.0, [])
     assert (kept.confidence, kept.words) == (1.0, [("12:30", 1.0, 0), ("!", 1.0, 1)])
+    silent = Translation("", -0.7, -0.7, [], source_ids=translator.source_tokenizer.encode("ja"))
+    [one] = with_words(translator, ["ja"], [silent])
+    assert (one.confidence, one.words) == (pytest.approx(math.exp(-0.7)), [])
 
 
 def test_source_words_that_cannot_be_counted_are_unknown(translator: Translator) -> None:

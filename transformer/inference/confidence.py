@@ -7,7 +7,7 @@ it is sure of may be wrong, and what it is unsure of may be right: there may be 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain
 
 from transformer.data.aligner import Link
 from transformer.data.tokenizer import Tokenizer
@@ -45,14 +45,16 @@ def _words(part: Translation, pair: TokenPair, log_probabilities: list[float], l
     if len(texts) != len(of_word):
         return None
     sources = {target: source for source, target in links}
-    means = [math.exp(math.fsum(of_word[word]) / len(of_word[word])) for word in range(len(texts))]
-    return [Word(text, mean, sources.get(word)) for word, (text, mean) in enumerate(zip(texts, means, strict=True))]
+    return [
+        Word(text, math.exp(math.fsum(values) / len(values)), sources.get(word))
+        for text, (word, values) in zip(texts, of_word.items(), strict=True)
+    ]
 
 
 def _kept_words(part: Translation, pair: TokenPair) -> list[Word]:
     """Those of a part that stays as it is; none of one for which the model wrote nothing."""
-    places = dict.fromkeys(place for place in pair.source_words if place >= 0)
-    return [Word(text, 1.0, place) for text, place in zip_longest(part.text.split(), places)]
+    first = next(iter(pair.source_words), -1)
+    return [Word(text, 1.0, first + number if first >= 0 else None) for number, text in enumerate(part.text.split())]
 
 
 def with_words(
