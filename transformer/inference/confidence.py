@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import chain
 
 from transformer.data.aligner import Link
+from transformer.data.placeholders import restore
 from transformer.data.tokenizer import Tokenizer
 from transformer.inference.alignment_head import AlignmentHead, default_head
 from transformer.inference.parts import Translation, Word
@@ -22,10 +23,12 @@ def can_align(translator: Translator) -> bool:
     return translator.model.config.decoder.cross_attention is not None and not translator.model.output.weight.is_meta
 
 
-def _source_words(tokenizer: Tokenizer, text: str, parts: Sequence[Translation]) -> list[list[int]]:
+def _source_words(translator: Translator, text: str, parts: Sequence[Translation]) -> list[list[int]]:
     """The word of the whole text that each token of each part belongs to: -1 for a tag, and for all where the tokens of
     the parts are not those of the text, or its words not what stands between spaces."""
-    pieces, tag = tokenizer.pieces(text), len(tokenizer.prefix)
+    tokenizer = translator.source_tokenizer
+    read = translator.keeper.protect(text)[0] if translator.keeper else text
+    pieces, tag = tokenizer.pieces(read), len(tokenizer.prefix)
     words = tokenizer.word_indices(pieces)
     # A part that stays as it is has no ids.
     ids = [part.source_ids[tag:] or tokenizer.ids(tokenizer.pieces(part.text)) for part in parts]
@@ -35,13 +38,18 @@ def _source_words(tokenizer: Tokenizer, text: str, parts: Sequence[Translation])
     return [[-1] * tag + [next(each) for _ in of_part] for of_part in ids]
 
 
-def _words(part: Translation, pair: TokenPair, log_probabilities: list[float], links: list[Link]) -> list[Word] | None:
+def _words(
+    tokenizer: Tokenizer, part: Translation, pair: TokenPair, log_probabilities: list[float], links: list[Link]
+) -> list[Word] | None:
     """The words of a part that the model wrote; None if its text has more or fewer than its pieces have."""
     of_word: dict[int, list[float]] = {}
     for word, log_probability in zip(pair.target_words, log_probabilities, strict=False):  # the last is the end's
         if word >= 0:
             of_word.setdefault(word, []).append(log_probability)
-    texts = [text for text in part.text.split(" ") if text]
+    text = part.text.replace(" ", "\0")
+    if part.kept:  # a kept string may have spaces of its own, or stand beside another word
+        text = restore(tokenizer.decode(pair.target).replace(" ", "\0"), part.kept)
+    texts = [text for text in text.split("\0") if text]
     if len(texts) != len(of_word):
         return None
     sources = {target: source for source, target in links}
@@ -70,14 +78,14 @@ def with_words(
     that training found), if the model can. An `Ensemble` gives the mean of its members' probabilities, and its first
     model aligns. Words that stay as they are have confidence 1.
     """
-    source, target = translator.tokenizers
+    target = translator.target_tokenizer
     if head is None and can_align(translator):
         head = translator.alignment or default_head(translator.model.config)
     each = [translation.parts or (translation,) for translation in translations]
     pairs = [
         [
             TokenPair(part.source_ids, words, target.ids(part.pieces), target.word_indices(part.pieces))
-            for part, words in zip(parts, _source_words(source, text, parts), strict=True)
+            for part, words in zip(parts, _source_words(translator, text, parts), strict=True)
         ]
         for text, parts in zip(texts, each, strict=True)
     ]
@@ -92,7 +100,7 @@ def with_words(
     for translation, parts, of_text in zip(translations, each, pairs, strict=True):
         words: list[Word] | None = []
         for part, pair in zip(parts, of_text, strict=True):
-            more = _words(part, pair, next(found), next(links)) if pair.target else _kept_words(part, pair)
+            more = _words(target, part, pair, next(found), next(links)) if pair.target else _kept_words(part, pair)
             words = None if words is None or more is None else words + more
         results.append(replace(translation, words=words))
     return results

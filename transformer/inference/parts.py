@@ -35,6 +35,7 @@ class Translation:
     is_cut: bool = False  # it has as many tokens as the search allowed: the model may have had more to say
     source_ids: list[int] = field(default_factory=list)  # what was translated; none of a text in parts
     parts: tuple["Translation", ...] = ()  # of a text translated in parts
+    kept: Sequence[Kept] = ()  # what the placeholders among its pieces stand for
     words: list[Word] | None = None  # None until `confidence.with_words` finds them
 
     @property
@@ -64,7 +65,9 @@ class Part(NamedTuple):
 
     def finished(self, translation: Translation) -> Translation:
         """The translation with what is kept of this part."""
-        return replace(translation, text=restore(translation.text, self.kept)) if self.kept else translation
+        if not self.kept:
+            return translation
+        return replace(translation, text=restore(translation.text, self.kept), kept=self.kept)
 
 
 def with_kept(parts: list[Part], kept: Sequence[Kept], placeholders: Container[int]) -> list[Part]:
