@@ -1,5 +1,6 @@
 """Search over a made-up `step`: greedy and beam against exhaustive enumeration, limits, sampling's shares."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Literal
@@ -50,9 +51,11 @@ def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: i
     return step, log_probabilities
 
 
-def run(step, count: int, limit: int, settings: SearchSettings) -> list[list[Hypothesis]]:  # type: ignore[no-untyped-def]
+def run(  # type: ignore[no-untyped-def]
+    step, count: int, limit: int, settings: SearchSettings, prefix: Sequence[int] = ()
+) -> list[list[Hypothesis]]:
     start = Walk([()] * count, list(range(count)))
-    return search(step, start, torch.full((count,), BOS), EOS, [limit] * count, list(range(count)), settings)
+    return search(step, start, torch.full((count,), BOS), EOS, [limit] * count, list(range(count)), settings, prefix)
 
 
 def everything(log_probabilities, sentence: int, vocabulary: int, limit: int, penalty: float):  # type: ignore[no-untyped-def]
@@ -81,6 +84,52 @@ def test_a_beam_as_wide_as_the_language_finds_what_exhaustive_search_finds(penal
         expected = everything(log_probabilities, sentence, vocabulary, limit, penalty)
         assert [hypothesis.ids for hypothesis in hypotheses[:5]] == [ids for _, ids in expected[:5]]
         assert hypotheses[0].score == pytest.approx(expected[0][0], abs=1e-4)
+
+
+def repeats(ids: Sequence[int], n: int) -> int:
+    """How many sequences of n ids have come before; 0: none is looked for."""
+    sequences = [tuple(ids[start : start + n]) for start in range(len(ids) - n + 1)] if n else []
+    return len(sequences) - len(set(sequences))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "no_repeat"), [([0], 0), ([3, 0], 0), ([1, 1, 3], 0), ([], 1), ([], 2), ([3, 3], 2), ([0, 0, 0], 1)]
+)
+def test_a_wide_beam_finds_what_exhaustive_search_finds_with_a_prefix_and_without_repeats(
+    prefix: list[int], no_repeat: int
+) -> None:
+    vocabulary, limit = 4, 4
+    settings = replace(BEAM, beam=200, length_penalty=0.6, no_repeat=no_repeat)
+    for seed in range(3):
+        step, log_probabilities = language(vocabulary, seed)
+        for sentence, hypotheses in enumerate(run(step, 2, limit, settings, prefix)):
+            expected = [
+                (score, ids)
+                for score, ids in everything(log_probabilities, sentence, vocabulary, limit, 0.6)
+                if ids[: len(prefix)] == prefix
+                # The prefix may repeat itself; what follows repeats nothing.
+                and repeats(ids, no_repeat) == repeats(prefix, no_repeat)
+            ]
+            assert [one.ids for one in hypotheses] == [ids for _, ids in expected]
+            assert [one.score for one in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])
+def test_a_prefix_begins_and_a_repeat_ends_nothing_in_any_search(method: Method) -> None:
+    step, log_probabilities = language(6, sharpness=3.0)
+    prefix = [4, 0, 4]
+    for no_repeat in (2, 3):
+        settings = replace(BEAM, method=method, min_length=10, no_repeat=no_repeat)
+        assert any(repeats(one.ids, no_repeat) for [one, *_] in run(step, 8, 20, replace(settings, no_repeat=0)))
+        for [one, *_] in run(step, 8, 20, settings):
+            assert repeats(one.ids, no_repeat) == 0
+        for sentence, [one, *_] in enumerate(run(step, 8, 20, settings, prefix)):
+            assert one.ids[:3] == prefix
+            total = sum(
+                log_probabilities(sentence, (BOS, *one.ids[:end]))[id].item() for end, id in enumerate([*one.ids, EOS])
+            )
+            assert one.log_probability == pytest.approx(total, abs=1e-3)
+    assert all(one.ids == prefix for [one, *_] in run(step, 8, 3, replace(BEAM, method=method), prefix))
 
 
 def test_with_patience_the_best_hypothesis_is_as_good_or_better() -> None:

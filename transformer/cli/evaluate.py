@@ -93,7 +93,7 @@ def evaluate(
     chooser = Chooser.load(translator, choice, inference)
     with ProgressBar(f"translating {texts.name}") as bar:
         found = evaluation_of(
-            chooser, texts.pairs(), search, settings.metrics, inference.batch_tokens, on_progress=bar.update
+            chooser, texts.pairs(), search, settings.metrics, inference.batch_tokens, True, on_progress=bar.update
         )
     show_scores(texts.name, found)
     origin = Origin(checkpoints, digest, search, choice, translator.is_zero_shot)

@@ -27,6 +27,7 @@ from transformer.processes import gather, place
 from transformer.run import Run
 
 log = logging.getLogger(__name__)
+MAX_LOSS = 700  # exp of a larger one is no float
 CHUNK = 256  # sentences translated between two calls of `on_progress`; more where a batch takes many
 
 
@@ -38,6 +39,12 @@ class Evaluation(NamedTuple):
     scores: Scores
     loss: float | None
     cut: int = 0
+
+    @property
+    def perplexity(self) -> float | None:
+        """1 / the geometric mean of the probabilities of all tokens of the references; None if it was not computed, or
+        is no number."""
+        return math.exp(self.loss) if self.loss is not None and self.loss < MAX_LOSS else None
 
 
 def evaluate(
@@ -170,9 +177,12 @@ def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]
 
 
 def show_scores(split: str, found: Evaluation) -> None:
-    """Prints each score, its signature, by which others can compute the same, and how many translations were cut."""
+    """Prints each score, its signature, by which others can compute the same, the perplexity of the references, and how
+    many translations were cut."""
     for name, value in found.scores.values.items():
         print_safely(f"{split} {METRICS[name].label} {value:.2f}   {found.scores.signatures[name]}")
+    if found.perplexity is not None:
+        print_safely(f"{split} perplexity {found.perplexity:.2f} of the references, by token")
     if note := cut_note(found):
         print_safely(f"{split}: {note}")
 
@@ -204,6 +214,7 @@ def write_evaluation(run: Run, texts: Texts, found: Evaluation, origin: Origin, 
         "searches": origin.how(),
         "seconds": round(seconds, 1),
         "texts": texts.digest,
+        "perplexity": found.perplexity,
     }
     file = run.hypotheses_file(texts.name)
     with run.evaluation_lock():

@@ -56,11 +56,13 @@ EMPTY = Translation("", 0.0, 0.0, [])
 
 class Part(NamedTuple):
     """A text, or a part of it. The random draws of sampling depend on its number. A part with a text is not translated
-    but stays as it is. `kept` is what its placeholders stand for."""
+    but stays as it is. A translation that must begin in some way begins so in the first part. `kept` is what its
+    placeholders stand for."""
 
     ids: list[int]
     number: int = 0
     text: str = ""
+    is_first: bool = True
     kept: Sequence[Kept] = ()
 
     def finished(self, translation: Translation) -> Translation:
@@ -68,6 +70,16 @@ class Part(NamedTuple):
         if not self.kept:
             return translation
         return replace(translation, text=restore(translation.text, self.kept), kept=self.kept)
+
+    def lost(self, translation: Translation) -> list[str]:
+        """What is kept of this part, but not in its translation."""
+        pieces, lost = list(translation.pieces), list[str]()
+        for one in self.kept if not self.text else ():
+            if one.placeholder in pieces:
+                pieces.remove(one.placeholder)
+            else:
+                lost.append(one.text)
+        return lost
 
 
 def with_kept(parts: list[Part], kept: Sequence[Kept], placeholders: Container[int]) -> list[Part]:

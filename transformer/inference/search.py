@@ -10,7 +10,7 @@ Nothing here knows of Transformers. Whoever searches gives two functions:
   new row continues (None: the same one).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transformer.inference.restrictions import Carried, Restrictions
 from transformer.inference.settings import Defaults, SearchSettings
 from transformer.kernels.top_k import best_sums, largest
 
@@ -60,33 +61,6 @@ def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
     return torch.tensor([index for index, done in enumerate(finished) if not done], device=device)
 
 
-class Carried(NamedTuple):
-    """Ids that every hypothesis of a sentence has exactly as often as `counts` says: placeholders."""
-
-    ids: Int[Tensor, " kinds"]
-    counts: Int[Tensor, "sentences kinds"]
-
-    def restrict(
-        self,
-        log_probs: Float[Tensor, "rows vocabulary"],
-        tokens: Int[Tensor, "rows position"],
-        sentences: Int[Tensor, " rows"],
-        limits: Int[Tensor, " rows"],
-        eos: int,
-    ) -> None:
-        """Gives the probability 0 to ids that are there often enough, to the end where some are missing, and to all
-        else where these take all places that are left."""
-        missing = self.counts[sentences] - (tokens[..., None] == self.ids).sum(dim=1)
-        lacking = missing.sum(dim=1)
-        log_probs[:, self.ids] = log_probs[:, self.ids].masked_fill(missing <= 0, -torch.inf)
-        log_probs[:, eos] = log_probs[:, eos].masked_fill(lacking > 0, -torch.inf)
-        others = torch.ones(log_probs.size(1), dtype=torch.bool, device=log_probs.device)
-        others[self.ids] = False
-        is_last_chance = (lacking > 0) & (lacking >= limits - tokens.size(1))
-        if is_last_chance.any():
-            log_probs.masked_fill_(is_last_chance[:, None] & others, -torch.inf)
-
-
 def beam_search(
     step: Step,
     state: State,
@@ -94,7 +68,7 @@ def beam_search(
     eos: int,
     max_lengths: list[int],
     settings: SearchSettings,
-    carried: Carried | None = None,
+    restrict: Restrictions,
 ) -> list[list[Hypothesis]]:
     """The `beam` best hypotheses of each sentence, best first.
 
@@ -108,15 +82,10 @@ def beam_search(
     sentences, finished = list(range(len(bos_ids))), [False] * len(bos_ids)
     ids, totals = bos_ids[:, None], torch.zeros(len(bos_ids), 1, dtype=torch.float32, device=device)
     tokens = torch.empty(len(bos_ids), 1, 0, dtype=torch.long, device=device)
-    limits = torch.tensor(max_lengths, device=device)
     for position in range(max(max_lengths) + 1):
         log_probs, state = step(ids.flatten(), state)
         width, vocabulary = ids.size(1), log_probs.size(1)  # one row per sentence at first, then `beam`
-        if position < settings.min_length:
-            log_probs[:, eos] = -torch.inf
-        if carried:
-            of_rows = torch.tensor(sentences, device=device).repeat_interleave(width)
-            carried.restrict(log_probs, tokens.flatten(0, 1), of_rows, limits[of_rows], eos)
+        restrict(log_probs, tokens.flatten(0, 1), sentences)
         log_probs, at_limit = log_probs.view(-1, width, vocabulary), [max_lengths[i] == position for i in sentences]
         if any(at_limit):
             goes_on = torch.arange(vocabulary, device=device) != eos
@@ -161,7 +130,7 @@ def generate(
     max_lengths: list[int],
     settings: SearchSettings,
     choose: Callable[[Tensor, Tensor, int], Tensor],
-    carried: Carried | None = None,
+    restrict: Restrictions,
 ) -> list[list[Hypothesis]]:
     """Greedy search and sampling: one hypothesis per sentence, extended by the id that `choose(log_probs, sentences,
     position)` picks."""
@@ -173,10 +142,7 @@ def generate(
     tokens = torch.full((count, max(max_lengths) + 1), eos, device=device)
     for position in range(max(max_lengths) + 1):
         log_probs, state = step(ids, state)
-        if position < settings.min_length:
-            log_probs[:, eos] = -torch.inf
-        if carried:
-            carried.restrict(log_probs, tokens[sentences, :position], sentences, limits[sentences], eos)
+        restrict(log_probs, tokens[sentences, :position], sentences)
         # At its limit a hypothesis must end.
         ids = choose(log_probs, sentences, position).masked_fill(limits[sentences] == position, eos)
         totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
@@ -230,18 +196,21 @@ def search(
     max_lengths: list[int],
     line_numbers: list[int],
     settings: SearchSettings,
+    prefix: Sequence[int] = (),
     carried: Carried | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `bos_ids` holds the first id of each sentence. `line_numbers` are those of the sentences: what is drawn for one
-    depends on the seed and its own number, not on its batch. (Rounding does depend on the batch; where a draw falls
-    between the shares of two ids, it may decide: 4 of 400 sentences of Multi30k.)
+    `bos_ids` holds the first id of each sentence; each hypothesis begins with the ids of `prefix`, which are no more
+    than any of `max_lengths`, and has the ids that are `carried` over. `line_numbers` are those of the sentences: what
+    is drawn for one depends on the seed and its own number, not on its batch. (Rounding does depend on the batch; where
+    a draw falls between the shares of two ids, it may decide: 4 of 400 sentences of Multi30k.)
     """
+    restrict = Restrictions(settings, eos, torch.tensor(max_lengths, device=bos_ids.device), prefix, carried)
     if settings.method == "beam":
-        return beam_search(step, state, bos_ids, eos, max_lengths, settings, carried)
+        return beam_search(step, state, bos_ids, eos, max_lengths, settings, restrict)
     if settings.method == "greedy":
-        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable, carried)
+        return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable, restrict)
     # Uniform random numbers for every position of each sentence: the same ones whatever torch's default type is.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in line_numbers]
     draw_row = partial(torch.rand, max(max_lengths) + 1, dtype=torch.float32, device="cpu")
@@ -250,4 +219,4 @@ def search(
     def draw(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
         return sample(log_probs, draws[sentences, position], settings)
 
-    return generate(step, state, bos_ids, eos, max_lengths, settings, draw, carried)
+    return generate(step, state, bos_ids, eos, max_lengths, settings, draw, restrict)

@@ -55,6 +55,11 @@ class SearchSettings(Settings):
     """draws only among the most probable ids whose probabilities sum to this share (sampling)"""
     seed: Annotated[int, ">= 0", "<= 4294967295"] = 1
     """of the random draws (sampling)"""
+    prefix: str | None = None
+    """each translation begins with this text; spaces at its ends do not count"""
+    no_repeat: Annotated[int, ">= 0", "<= 1000"] | None = None
+    """n: no sequence of n tokens comes twice in a translation; 0: any may; by default only a translation that repeats
+    itself, or is empty, is searched again with n = 3"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

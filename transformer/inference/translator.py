@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.config import Registry, read_value
+from transformer.config import Registry, SettingError, read_value
 from transformer.data.batching import batches_by_length, pad
 from transformer.data.directions import Direction, arrow, choose_direction
 from transformer.data.languages import space_between_sentences
 from transformer.data.placeholders import Keeper
-from transformer.data.tokenizer import BOS, EOS, LONE_SURROGATE, PAD, Tokenizer
+from transformer.data.tokenizer import BOS, EOS, LONE_SURROGATE, PAD, UNK, Tokenizer
 from transformer.device import (
     configure_torch,
     find_hardware,
@@ -35,8 +35,10 @@ from transformer.inference import model_file
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.packing import pack
 from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of, with_kept
+from transformer.inference.repetition import is_faulty, without_repeats
+from transformer.inference.restrictions import Carried
 from transformer.inference.scoring import Scored, token_log_probabilities
-from transformer.inference.search import Carried, Hypothesis, search
+from transformer.inference.search import Hypothesis, search
 from transformer.inference.search_memory import check_search_memory
 from transformer.inference.settings import Defaults, SearchSettings, SplitLines
 from transformer.inference.source_check import SourceCheck
@@ -319,11 +321,15 @@ class Translator:
         self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None
     ) -> list[list[Translation]]:
         """All hypotheses of each of the parts, which `encode` makes."""
-        sources, numbers = [part.ids for part in parts], [part.number for part in parts]
-        found = self.n_best_ids(sources, search, batch_tokens, numbers)
+        self.check_search(search)
+        found, later = dict[int, list[Translation]](), replace(search, prefix=None)
+        for one in dict.fromkeys((search, later)):
+            indices = [index for index, part in enumerate(parts) if (search if part.is_first else later) == one]
+            sources, numbers = [parts[index].ids for index in indices], [parts[index].number for index in indices]
+            found.update(zip(indices, self.n_best_ids(sources, one, batch_tokens, numbers), strict=True))
         return [
-            [part.finished(one) for one in ([Translation(part.text, 0.0, 0.0, [])] if part.text else hypotheses)]
-            for part, hypotheses in zip(parts, found, strict=True)
+            [part.finished(one) for one in ([Translation(part.text, 0.0, 0.0, [])] if part.text else found[index])]
+            for index, part in enumerate(parts)
         ]
 
     def join(self, parts: list[list[Translation]]) -> list[Translation]:
@@ -341,19 +347,41 @@ class Translator:
 
         A source without tokens has one translation, which is empty.
         """
-        if not isinstance(search, SearchSettings):
-            raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         self.check_search(search)
         line_numbers = numbers_of(len(sources), line_numbers)
         search = search.with_defaults(self.defaults)
         # The tag that names the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
-        lengths = [len(sources[index]) for index in nonempty]
-        on_cpu = self.device.type == "cpu"
-        workers = max(1, worker_count(len(nonempty))) if on_cpu else 1
         batch_tokens = read_value(BatchTokens | None, batch_tokens, "batch_tokens") or self.default_batch_tokens
+        translations = [[EMPTY] for _ in sources]
+        for index, hypotheses in self._search_all(nonempty, sources, line_numbers, search, batch_tokens):
+            translations[index] = hypotheses
+        if search.no_repeat is None:
+            faulty = [index for index in nonempty if self._is_faulty(sources[index], translations[index][0])]
+            again = without_repeats(search, self.target_tokenizer.kind)
+            for index, hypotheses in self._search_all(faulty, sources, line_numbers, again, batch_tokens):
+                if hypotheses[0].text:
+                    translations[index] = hypotheses
+        return translations
+
+    def _is_faulty(self, source: list[int], found: Translation) -> bool:
+        """Whether a translation is to be searched again; `found` is the best hypothesis."""
+        return is_faulty([self.source_tokenizer.piece(id) for id in source], found)
+
+    def _search_all(
+        self,
+        chosen: list[int],
+        sources: list[list[int]],
+        line_numbers: Sequence[int],
+        search: SearchSettings,
+        batch_tokens: int,
+    ) -> list[tuple[int, list[Translation]]]:
+        """The index and the hypotheses of each of the chosen sources, which have tokens, found in batches."""
+        lengths = [len(sources[index]) for index in chosen]
+        on_cpu = self.device.type == "cpu"
+        workers = max(1, worker_count(len(chosen))) if on_cpu else 1
         batch_indices = batches_by_length(lengths, batch_tokens, workers)
-        batches = [[nonempty[i] for i in batch] for batch in batch_indices]
+        batches = [[chosen[i] for i in batch] for batch in batch_indices]
 
         if on_cpu:  # a GPU says so itself where its memory is full
             configs = [model.config for model in self.models]
@@ -362,13 +390,13 @@ class Translator:
         def translate_batch(batch: list[int]) -> list[list[Translation]]:
             return self._search([sources[index] for index in batch], [line_numbers[index] for index in batch], search)
 
-        translations = [[EMPTY] for _ in sources]
         with eval_mode(*self.models):
             # A GPU takes one batch at a time: several would only need more of its memory.
             found = parallel_map(translate_batch, batches) if on_cpu else map(translate_batch, batches)
-            for index, hypotheses in zip(chain(*batches), chain.from_iterable(found), strict=True):
-                translations[index] = [replace(one, source_ids=sources[index]) for one in hypotheses]
-        return translations
+            return [
+                (index, [replace(one, source_ids=sources[index]) for one in hypotheses])
+                for index, hypotheses in zip(chain(*batches), chain.from_iterable(found), strict=True)
+            ]
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -411,11 +439,29 @@ class Translator:
         return token_log_probabilities(self.models, sources, targets, batch_tokens or self.default_batch_tokens)
 
     def check_search(self, search: SearchSettings) -> None:
-        """Raises ValueError, naming the setting, for a search that this translator cannot make."""
+        """Raises ValueError, naming the setting, for a search that this translator cannot make; TypeError for none."""
+        if not isinstance(search, SearchSettings):
+            raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
+        self.prefix_ids(search.prefix)
         if search.min_length >= self.max_length:
             raise ValueError(
                 f"search.min_length={search.min_length} is more than the model's {self.max_length} positions allow"
             )
+
+    def prefix_ids(self, prefix: str | None) -> list[int]:
+        """The ids of a text that translations are to begin with. Raises SettingError for one that the model cannot
+        write."""
+        try:
+            ids = self.target_tokenizer.encode(prefix or "")
+        except ValueError as error:
+            raise SettingError("prefix", f": {error}") from error
+        if len(ids) >= self.max_length:
+            raise SettingError(
+                "prefix", f" has {len(ids):,} tokens, more than the {self.max_length - 1:,} of this model"
+            )
+        if UNK in ids and (unknown := self.target_tokenizer.unknown(prefix or "")):
+            raise SettingError("prefix", f" has {', '.join(unknown)}, which this model cannot write")
+        return ids
 
     def encode(self, texts: list[str], line_numbers: Sequence[int], split_lines: SplitLines) -> list[list[Part]]:
         """The parts of each text: none for an empty one, several for one that is split.
@@ -447,7 +493,9 @@ class Translator:
             if kept:
                 parts = with_kept(parts, kept, placeholders)
             # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
-            encoded.append([part._replace(number=line + (number << 20)) for number, part in enumerate(parts)])
+            encoded.append(
+                [part._replace(number=line + (number << 20), is_first=not number) for number, part in enumerate(parts)]
+            )
         return encoded
 
     @property
@@ -481,6 +529,20 @@ class Translator:
         # to fill it.
         return torch.log_softmax(logits, dim=-1, out=logits), state
 
+    def _demands(
+        self, sources: list[list[int]], settings: SearchSettings
+    ) -> tuple[list[int], Carried | None, list[int]]:
+        """The ids that all translations begin with, those that each has as often as its source (placeholders), and the
+        most tokens that each may have: what is demanded always fits."""
+        prefix, limits = self.prefix_ids(settings.prefix), settings.max_lengths([len(ids) for ids in sources])
+        of_sources, of_targets = (tokenizer.placeholders for tokenizer in self.tokenizers)
+        counts = [[ids.count(one) for one in of_sources] for ids in sources]
+        needed = [len(prefix) + sum(of_source) for of_source in counts]
+        # With BOS a target takes one place more than it has tokens.
+        limits = [min(self.max_length - 1, max(pair)) for pair in zip(needed, limits, strict=True)]
+        ids, numbers = (torch.tensor(values, device=self.device) for values in (of_targets, counts))
+        return prefix, Carried(ids, numbers) if of_targets else None, limits
+
     @torch.inference_mode()
     def _search(
         self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings
@@ -496,15 +558,11 @@ class Translator:
             return scores, state
 
         bos_ids = torch.full((len(sources),), BOS, device=self.device)
-        # With BOS a target takes one place more than it has tokens.
-        max_lengths = [min(self.max_length - 1, n) for n in settings.max_lengths([len(ids) for ids in sources])]
-        carried = self._carried(sources)
-        if carried:
-            max_lengths = [max(limit, n) for limit, n in zip(max_lengths, carried.counts.sum(1).tolist(), strict=True)]
+        prefix, carried, max_lengths = self._demands(sources, settings)
         # The precision of training would reach in here too: a score must not depend on who asks for it.
         with full_precision(self.device):
             step, state = checked_step if scored else self.logits, self.init_state(source)
-            results = search(step, state, bos_ids, EOS, max_lengths, line_numbers, settings, carried)
+            results = search(step, state, bos_ids, EOS, max_lengths, line_numbers, settings, prefix, carried)
         if not scored:
             check_finite(sum(one.log_probability for hypotheses in results for one in hypotheses))
             results = [[Hypothesis(one.ids, math.nan, math.nan) for one in hypotheses] for hypotheses in results]
@@ -512,14 +570,6 @@ class Translator:
             [self._translation(hypothesis, limit) for hypothesis in hypotheses]
             for hypotheses, limit in zip(results, max_lengths, strict=True)
         ]
-
-    def _carried(self, sources: list[list[int]]) -> Carried | None:
-        """The placeholders, which translations have as often as their sources."""
-        of_sources, of_targets = (tokenizer.placeholders for tokenizer in self.tokenizers)
-        if not of_targets:
-            return None
-        counts = torch.tensor([[ids.count(one) for one in of_sources] for ids in sources], device=self.device)
-        return Carried(torch.tensor(of_targets, device=self.device), counts)
 
     def _translation(self, hypothesis: Hypothesis, limit: int) -> Translation:
         pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]

@@ -84,7 +84,11 @@ def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
     if rank() != 0:
         return
     usual = asdict(SearchSettings(length_penalty=search.length_penalty, length_ratio=search.length_ratio))
-    chosen = [f"--{key.replace('_', '-')} {value}" for key, value in asdict(search).items() if value != usual[key]]
+    chosen = [
+        f"--{key.replace('_', '-')} {shell_word(str(value))}"
+        for key, value in asdict(search).items()
+        if value != usual[key]
+    ]
     run = shell_path(folder)
     arguments = " ".join([run, *chosen])
     if not result.scores:

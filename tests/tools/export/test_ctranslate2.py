@@ -139,6 +139,28 @@ def test_a_search_finds_the_same_translations_with_the_same_scores(
         assert all(their.score > our.score - 1e-4 for their, our in zip(theirs, ours, strict=True))
 
 
+RESTRICTED = [{"prefix": "der Park"}, {"no_repeat": 1}, {"min_length": 9}, {"prefix": "ja, ", "length_ratio": 0.3}]
+
+
+@pytest.mark.parametrize("changes", RESTRICTED, ids=str)
+def test_a_restricted_search_finds_the_same_greedily_and_by_beam_what_the_model_scores_so(
+    taught: Translator, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    engine = exported(taught, tmp_path / "engine")
+    greedy = replace(BEAM, method="greedy", **changes)  # type: ignore[arg-type]
+    assert_same(engine.n_best(TEXTS, greedy), taught.n_best(TEXTS, greedy))
+    beam = replace(greedy, method="beam", no_repeat=greedy.no_repeat or 0)
+    for text, theirs in zip(TEXTS, engine.n_best(TEXTS, beam), strict=True):
+        assert theirs[0].text.startswith(str(changes.get("prefix", "")).strip()) or not text
+        ids = [taught.target_tokenizer.ids(one.pieces) for one in theirs if text]
+        found = taught.token_log_probabilities([taught.source_tokenizer.encode(text)] * len(ids), ids)
+        assert [one.score for one in theirs if text] == pytest.approx([sum(of) / len(of) for of in found], abs=1e-4)
+        assert [one.score for one in theirs] == sorted((one.score for one in theirs), reverse=True)
+        for one in theirs:
+            assert len(one.pieces) >= greedy.min_length or not text
+            assert not greedy.no_repeat or len(set(one.pieces)) == len(one.pieces)
+
+
 def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, tmp_path: Path) -> None:
     exported(taught, tmp_path / "engine")
     with pytest.raises(ValueError, match=r"engine is an export: translate, or inference.loading"):
@@ -329,7 +351,6 @@ def test_what_the_engine_cannot_express_is_refused_and_nothing_written(
     ("changes", "reason"),
     [
         ({"method": "sampling"}, "--method sampling is not for an export"),
-        ({"min_length": 2}, "--min-length 2 is not for an export"),
         ({"beam": 1, "patience": 2.0}, "--patience 2 needs a --beam above 1 with an export"),
     ],
     ids=str,

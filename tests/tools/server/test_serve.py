@@ -5,6 +5,7 @@ import shutil
 import signal
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.tools.server.malformed import send
 from tests.tools.server.models import LINES, english_and_french
 from transformer import Translator
 from transformer.inference.confidence import with_words
+from transformer.inference.translator import BEAM
 
 LONG = "der Hund geht in ein Haus.\n" * 360
 GERMAN = ("--checkpoint", "de_en.safetensors")
@@ -86,6 +88,14 @@ def test_a_request_may_ask_how_sure_the_model_is_of_each_line(server: Serving, t
     form = f"q={quote(lines[1])}&source=de&target=en&confidence=true"
     assert server.ask("POST", "/translate", form.encode(), FORM).json["confidence"] == [expected[1]]
     assert "confidence" not in server.translate("ein Haus", confidence=False)
+
+
+def test_a_request_may_give_the_beginning_of_each_line(server: Serving, translator: Translator) -> None:
+    for prefix in ("der Park", "die Sonne sch"):
+        expected = translator.translate(["ein Haus", "ja"], replace(BEAM, prefix=prefix))
+        assert server.translate("ein Haus\nja", prefix=prefix)["translatedText"] == "\n".join(expected)
+    for fields in ({"prefix": "猫"}, {"prefix": 1}, {"prefix": "ja", "format": "html"}):
+        assert server.post("/translate", {"q": "ja", "source": "de", "target": "en"} | fields).status == 400
 
 
 def test_requests_at_once_get_what_they_get_alone(server: Serving, translator: Translator) -> None:

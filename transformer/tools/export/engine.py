@@ -1,15 +1,17 @@
 """An exported CTranslate2 folder as a translator: our texts, long lines and batches, that engine's search.
 
-The engine counts and stops as `inference.search` does, once it is asked to: with the end symbol counted, no least
-length, and our limits for its own (1,024 source and 256 target tokens). Where such a limit ends a search, the engine
-keeps fewer candidates in the last step, so some hypotheses may be others.
+The engine counts and stops as `inference.search` does, once it is asked to: with the end symbol counted, and our limits
+for its own (1,024 source and 256 target tokens). Where such a limit ends a search, the engine keeps fewer candidates in
+the last step, so some hypotheses may be others. So they may where repeats or an early end are forbidden: the engine
+shares out the probability of what it forbids, and gives a prefix the probability 1. What it found then is scored again.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import ctranslate2
 import torch
 
 from transformer.data.tokenizer import EOS
-from transformer.inference.parts import Translation
+from transformer.inference.parts import Part, Translation
 from transformer.inference.search import Hypothesis, normalized
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translator
@@ -25,6 +27,7 @@ from transformer.model.transformer import Transformer
 from transformer.printing import one_line, terminal_safe
 from transformer.tools.export import folder as folders
 
+log = logging.getLogger(__name__)
 # Without a length penalty the engine stops by another rule: this one changes no score.
 NO_PENALTY = 1e-30
 # A target's pieces with the end symbol, and its score.
@@ -46,8 +49,7 @@ def _device(device: str) -> tuple[str, int]:
 class CTranslate2Translator(Translator):
     """Translates by CTranslate2, in the precision of the export or the nearest one that the device has.
 
-    Of the settings of a search it takes all of greedy's and beam's but `min_length`: where the engine forbids the end
-    it shares out its probability, so the scores would be others.
+    Of the settings of a search it takes all of greedy's and beam's.
     """
 
     def __init__(self, folder: Path, device: str = "cpu", threads: int = 0) -> None:
@@ -101,28 +103,38 @@ class CTranslate2Translator(Translator):
         raise ValueError(f"the weights of {self._folder} are its engine's: copy it, or save what it was made of")
 
     def check_search(self, search: SearchSettings) -> None:
+        super().check_search(search)
         if search.method == "sampling":
             raise ValueError("--method sampling is not for an export: its engine draws from one stream, not by line")
-        if search.min_length:
-            raise ValueError(f"--min-length {search.min_length} is not for an export: leave it at 0")
         if search.method == "beam" and search.patience > 1 and search.beam == 1:
             raise ValueError(f"--patience {search.patience:g} needs a --beam above 1 with an export")
+
+    def n_best_parts(
+        self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None
+    ) -> list[list[Translation]]:
+        """As any translator's, but the engine cannot be made to write a placeholder: translations with all that is kept
+        come first, and the log names what is lost."""
+        found = super().n_best_parts(parts, search, batch_tokens)
+        for part, hypotheses in zip(parts, found, strict=True):
+            hypotheses.sort(key=lambda one, part=part: len(part.lost(one)))  # type: ignore[misc]
+            if lost := part.lost(hypotheses[0]):
+                line = part.number % (1 << 20)
+                log.warning("%s line %d is not kept by this export: %s", self.lines_of, line, ", ".join(lost))
+        return found
 
     def _search(
         self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings
     ) -> list[list[Translation]]:
-        max_length = self.model.config.max_length
-        limits = [min(max_length - 1, limit) for limit in settings.max_lengths([len(ids) for ids in sources])]
+        _, _, limits = self._demands(sources, settings)
         pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
         hypotheses = self._decode(pieces, max(limits), settings)
         # The engine has one limit for all. A search that was over before its own would not have seen that one.
         for index, limit in enumerate(limits):
             if any(target[-1] != self._end or len(target) > limit + 1 for target, _ in hypotheses[index]):
-                [at_limit] = self._decode([pieces[index]], limit, settings, at_limit=True)
-                hypotheses[index] = self._ended(pieces[index], at_limit, settings)
+                [hypotheses[index]] = self._decode([pieces[index]], limit, settings, at_limit=True)
         return [
             [self._translation(self._hypothesis(*ended, settings), limit) for ended in targets[: settings.beam]]
-            for targets, limit in zip(hypotheses, limits, strict=True)
+            for targets, limit in zip(self._ended(pieces, hypotheses, settings), limits, strict=True)
         ]
 
     def _decode(
@@ -135,32 +147,52 @@ class CTranslate2Translator(Translator):
         beam, patience = (settings.beam, settings.patience) if settings.method == "beam" else (1, 1.0)
         if at_limit and beam > 1:
             patience += 1
+        prefix = [self.target_tokenizer.piece(id) for id in self.prefix_ids(settings.prefix)]
         with self._errors():
             results = self._engine.translate_batch(
                 sources,
+                target_prefix=[prefix] * len(sources) if prefix else None,
                 beam_size=beam,
                 patience=patience,
                 num_hypotheses=math.floor(beam * patience) if at_limit else beam,
                 length_penalty=settings.length_penalty or NO_PENALTY,
                 max_input_length=0,
                 max_decoding_length=limit,
-                min_decoding_length=0,
+                min_decoding_length=settings.min_length,
+                no_repeat_ngram_size=settings.no_repeat or 0,
                 return_end_token=True,  # and count it
                 return_scores=True,
             )
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
 
-    def _ended(self, source: list[str], targets: list[Target], settings: SearchSettings) -> list[Target]:
-        """Ends the targets that the limit cut off: that costs them the end's probability."""
-        cut = [target for target, _ in targets if target[-1] != self._end]
-        ended = [(target, score) for target, score in targets if target[-1] == self._end]
+    def _ended(
+        self, sources: list[list[str]], hypotheses: list[list[Target]], settings: SearchSettings
+    ) -> list[list[Target]]:
+        """The targets of each source, best first; those that a limit cut off get their end, which costs them its
+        probability. Scores that are not the model's are computed."""
+        restricted = settings.prefix or settings.no_repeat or settings.min_length
+        scores: list[dict[tuple[str, ...], float]] = [{} for _ in sources]
+        unscored: dict[tuple[int, tuple[str, ...]], None] = {}  # a prefix that fills the limit is found several times
+        for index, targets in enumerate(hypotheses):
+            for target, score in targets:
+                if target[-1] == self._end and not restricted:
+                    scores[index][tuple(target)] = score
+                else:
+                    unscored[index, tuple(piece for piece in target if piece != self._end)] = None
         with self._errors():
-            scored = self._engine.score_batch([source] * len(cut), cut, max_input_length=0)
-        for target, result in zip(cut, scored, strict=True):
-            ended.append(
-                ([*target, self._end], normalized(sum(result.log_probs), len(target) + 1, settings.length_penalty))
+            found = self._engine.score_batch(
+                [sources[index] for index, _ in unscored],
+                [list(target) for _, target in unscored],
+                max_batch_size=len(sources),
+                max_input_length=0,
             )
-        return sorted(ended, key=lambda target: -target[1])
+        for (index, pieces), result in zip(unscored, found, strict=True):
+            ended = (*pieces, self._end)
+            scores[index][ended] = normalized(sum(result.log_probs), len(ended), settings.length_penalty)
+        return [
+            sorted(((list(target), score) for target, score in of_source.items()), key=lambda target: -target[1])
+            for of_source in scores
+        ]
 
     def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:
         if foreign := [piece for piece in target[:-1] if piece not in self._ids]:

@@ -124,7 +124,12 @@ class Api:
     ) -> NBest:
         """What the batcher finds, unless that takes too long or the client goes."""
         try:
-            found = asyncio.wrap_future(self.batcher.submit(direction.translator, texts, asked.confidence))
+            direction.translator.prefix_ids(asked.prefix)
+        except ValueError as error:
+            raise HTTPException(400, f"Invalid request: {error}") from None
+        try:
+            job = self.batcher.submit(direction.translator, texts, asked.prefix, asked.confidence)
+            found = asyncio.wrap_future(job)
         except QueueFullError:
             raise HTTPException(429, "Slowdown: too many requests are waiting", {"Retry-After": "1"}) from None
         gone: asyncio.Future[Any] = asyncio.ensure_future(

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from transformer.inference.confidence import with_words
@@ -52,6 +52,7 @@ class Job:
 
     translator: Translator
     texts: list[str]
+    search: SearchSettings = SearchSettings()
     wants_words: bool = False
     future: "Future[NBest]" = field(default_factory=Future)
     encoded: list[list[Part]] = field(default_factory=list)
@@ -99,9 +100,12 @@ class Batcher:
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="translator", daemon=True).start()
 
-    def submit(self, translator: Translator, texts: list[str], wants_words: bool = False) -> "Future[NBest]":
-        """The hypotheses of each text, best first, once they are there; raises QueueFullError."""
-        job = Job(translator, texts, wants_words)
+    def submit(
+        self, translator: Translator, texts: list[str], prefix: str | None = None, wants_words: bool = False
+    ) -> "Future[NBest]":
+        """The hypotheses of each text, best first, once they are there, with a prefix in place of the search's own;
+        raises QueueFullError."""
+        job = Job(translator, texts, replace(self.search, prefix=prefix) if prefix else self.search, wants_words)
         with self._changed:
             if sum(not waiting.future.done() for waiting in self._jobs) >= self.max_waiting:
                 raise QueueFullError
@@ -126,14 +130,15 @@ class Batcher:
                         self._jobs.append(job)  # behind those who wait for their first turn
 
     def _waiting(self) -> list[Job]:
-        """Jobs of one translator; waits for the first."""
+        """Jobs of one translator and search; waits for the first."""
         with self._changed:
             while True:
                 self._jobs = deque(job for job in self._jobs if not job.future.done())
                 if self._jobs:
                     break
                 self._changed.wait()
-            return [job for job in self._jobs if job.translator is self._jobs[0].translator]
+            first = self._jobs[0]
+            return [job for job in self._jobs if job.translator is first.translator and job.search == first.search]
 
     def _share_out(self, jobs: list[Job]) -> list[tuple[Job, list[Part]]]:
         """The jobs that have a turn in this round, each with the parts that are next."""
@@ -153,13 +158,13 @@ class Batcher:
         """Adds what is found to each job; where that fails, only the job at fault does."""
         if not shares:
             return
-        translator, parts = shares[0][0].translator, [part for _, share in shares for part in share]
+        first, parts = shares[0][0], [part for _, share in shares for part in share]
         found = None
         try:
-            found = translator.n_best_parts(parts, self.search, self.batch_tokens)
+            found = first.translator.n_best_parts(parts, first.search, self.batch_tokens)
         except Exception as error:
             if len(shares) == 1:
-                shares[0][0].fail(error)
+                first.fail(error)
                 return
         if found is None:  # tried again only here: the error holds what the search had made, which may be all memory
             for one in shares:

@@ -25,8 +25,9 @@ MAX_SHOWN = 40
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """Texts to translate; a batch is answered by lists, also if it is one of one text. `source` may be auto.
-    `confidence`: how sure the model is of each line is wanted, too."""
+    """Texts to translate; a batch is answered by lists, also if it is one of one text. `source` may be auto. What
+    LibreTranslate does not have: the translation of each line begins with `prefix`, and `confidence` says how sure the
+    model is of it."""
 
     texts: list[str]
     is_batch: bool
@@ -34,6 +35,7 @@ class TranslationRequest:
     target: str
     format: Format
     alternatives: int
+    prefix: str | None
     confidence: bool
 
 
@@ -150,5 +152,9 @@ def read_translation_request(
     if kind not in ("text", "html"):
         raise HTTPException(400, f"{excerpt(str(kind))} format is not supported")
     alternatives = _read_count(fields.get("alternatives"), max_alternatives)
+    prefix: Any = fields.get("prefix") or None
+    if prefix is not None and (not isinstance(prefix, str) or len(prefix) > max_characters or kind == "html"):
+        raise HTTPException(400, f"Invalid request: prefix must be a text up to {max_characters}, not with format=html")
     confidence = _read_switch(fields.get("confidence"), "confidence")
-    return TranslationRequest(texts, isinstance(fields["q"], list), source, target, kind, alternatives, confidence)
+    is_batch = isinstance(fields["q"], list)
+    return TranslationRequest(texts, is_batch, source, target, kind, alternatives, prefix, confidence)
