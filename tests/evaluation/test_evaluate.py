@@ -106,7 +106,11 @@ def test_the_loss_is_the_cross_entropy_of_the_references(translator: Translator)
                 logits = translator.model(ids, torch.tensor([[BOS, *target]]), padding_mask(ids, PAD))
             total += cross_entropy(logits[0], torch.tensor([*target, EOS]), reduction="sum").item()
             tokens += len(target) + 1
-    assert evaluate(translator, PAIRS, GREEDY, ["bleu"], with_loss=True).loss == pytest.approx(total / tokens, rel=1e-5)
+    found = evaluate(translator, PAIRS, GREEDY, ["bleu"], with_loss=True)
+    assert found.loss == pytest.approx(total / tokens, rel=1e-5)
+    scored = translator.score(*map(list, zip(*PAIRS[:-3], strict=True)))
+    log_probabilities = [value for one in scored for value in one.log_probabilities]
+    assert found.perplexity == pytest.approx(math.exp(-sum(log_probabilities) / len(log_probabilities)), rel=1e-4)
     assert evaluate(translator, PAIRS, GREEDY, ["bleu"], 100, with_loss=True).loss == pytest.approx(
         total / tokens, rel=1e-5
     )

@@ -86,6 +86,8 @@ def page(browser: Chromium, taught: Translator, tmp_path_factory: pytest.TempPat
             {"method": "beam", "beam": 2, "max_length": 3},
             {"method": "beam", "beam": 3, "patience": 2.5, "length_penalty": 2.5},
             {"method": "beam", "length_ratio": 0.2, "length_extra": 0},
+            {"method": "beam", "no_repeat": 1},
+            {"method": "greedy", "no_repeat": 0, "min_length": 9},
         ],
         short=2,
     ),

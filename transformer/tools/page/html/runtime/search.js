@@ -12,7 +12,7 @@ import { logSoftmax, softmax } from "./matrix.js";
 const SEARCHES = ["greedy", "beam", "sampling"];
 export const DEFAULTS = {
   method: "greedy", beam: 5, patience: 1, length_penalty: 1, min_length: 0, max_length: 1024, length_ratio: 2, length_extra: 20,
-  temperature: 1, top_k: 0, top_p: 1, seed: 1, prefix: [],
+  temperature: 1, top_k: 0, top_p: 1, seed: 1, prefix: [], no_repeat: null,
 };
 
 // The largest number of tokens of a hypothesis for a source of so many, without its end. Python rounds halves to even.
@@ -41,7 +41,7 @@ function* generate(step, state, limit, settings, choose) {
   for (;;) {
     const { logProbs: [logProbs], states } = step([{ ids: [BOS, ...ids], state }]);
     state = states[0];
-    restrict(logProbs, ids.length, limit, settings);
+    restrict(logProbs, ids, limit, settings);
     const id = choose(logProbs);
     total += logProbs[id];
     if (id === EOS) return { hypotheses: [finished(ids, total, settings)], tree: null };
@@ -58,7 +58,7 @@ function* beamSearch(step, state, limit, settings) {
   let rows = [{ ids: [], state, total: 0 }];
   for (let position = 0; ; position++) {
     const { logProbs, states } = step(rows.map(row => ({ ids: [BOS, ...row.ids], state: row.state })));
-    logProbs.forEach(row => restrict(row, position, limit, settings));
+    logProbs.forEach((row, at) => restrict(row, rows[at].ids, limit, settings));
     const candidates = bestContinuations(logProbs, rows, 2 * beam);
     candidates.forEach((candidate, rank) => {
       if (candidate.id !== EOS || rank >= beam) return;
@@ -78,12 +78,21 @@ function* beamSearch(step, state, limit, settings) {
 const finished = (ids, total, { length_penalty }) =>
   ({ ids: [...ids], score: total / (ids.length + 1) ** length_penalty, log_probability: total });
 
-// What must not follow at this position gets the probability 0: all but the next id of a prefix, the end of a hypothesis
-// that is too short, all but the end at the limit.
-function restrict(logProbs, position, limit, { prefix, min_length }) {
-  const only = position < prefix.length ? prefix[position] : position >= limit ? EOS : null;
-  if (only !== null) logProbs.forEach((_, id) => { if (id !== only) logProbs[id] = -Infinity; });
-  else if (position < min_length) logProbs[EOS] = -Infinity;
+// What must not follow these ids gets the probability 0: all but the next id of a prefix, all but the end at the limit, the
+// end of a hypothesis that is too short, what ends a sequence of `no_repeat` ids that is there already.
+function restrict(logProbs, ids, limit, { prefix, min_length, no_repeat }) {
+  const position = ids.length, only = position < prefix.length ? prefix[position] : position >= limit ? EOS : null;
+  if (only !== null) {
+    logProbs.forEach((_, id) => { if (id !== only) logProbs[id] = -Infinity; });
+    return;
+  }
+  if (position < min_length) logProbs[EOS] = -Infinity;
+  if (!no_repeat) return;
+  const newest = ids.slice(position - no_repeat + 1);
+  for (let end = no_repeat - 1; end < position; end++) {
+    const start = end - no_repeat + 1;
+    if (newest.every((id, at) => ids[start + at] === id)) logProbs[ids[end]] = -Infinity;
+  }
 }
 
 // The candidates with the largest sums, largest first.

@@ -4,6 +4,7 @@ import { BOS, EOS, PAD, Tokenizer } from "./tokenizer.js";
 import { SPACES } from "./clean.js";
 import { Change } from "./change.js";
 import { Record } from "./record.js";
+import { isFaulty, withoutRepeats } from "./repetition.js";
 import { DEFAULTS, generator, maxLength, search } from "./search.js";
 import { Transformer } from "./model.js";
 import { logSoftmax, rowsOf, softmax } from "./matrix.js";
@@ -116,8 +117,13 @@ export class Translator {
     const memory = this.model.encode(source, { change, record });
     const longest = Math.min(limit, maxLength(settings, ids.length));
     settings.seed = mixed(settings.seed, ids);
-    const steps = search(rows => this.step(rows, memory, change), this.model.emptyCache(), longest, settings);
-    const { hypotheses, tree } = yield* steps;
+    const searched = one => search(rows => this.step(rows, memory, change), this.model.emptyCache(), longest, one);
+    let { hypotheses, tree } = yield* searched(settings);
+    const isCut = hypotheses[0].ids.length >= longest;
+    if (settings.no_repeat === null && isFaulty(names(this.source, ids), this.show(hypotheses[0].ids), isCut)) {
+      const again = yield* searched(withoutRepeats(settings, this.target.kind));
+      if (this.show(again.hypotheses[0].ids).text) ({ hypotheses, tree } = again);
+    }
     const read = () => this.read(source, hypotheses[0].ids, memory, { change, record });
     return { text, cut, settings, hypotheses, tree, read };
   }
