@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transformer.config import from_dict
+from transformer.inference.restrictions import Carried
 from transformer.inference.search import Hypothesis, sample, search
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
@@ -70,6 +71,31 @@ def everything(log_probabilities, sentence: int, vocabulary: int, limit: int, pe
                 said = (*said, word)
             found.append((total / (length + 1) ** penalty, list(ids)))
     return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ids_that_are_carried_over_come_exactly_as_often_as_asked_in_the_best_way_there_is(seed: int) -> None:
+    vocabulary, limit, ids = 5, 4, [3, 4]
+    counts = [[1, 0], [2, 1], [0, 0], [1, 3]]
+    step, log_probabilities = language(vocabulary, seed)
+    start = Walk([()] * len(counts), list(range(len(counts))))
+    carried = Carried(torch.tensor(ids), torch.tensor(counts))
+
+    def found(settings: SearchSettings) -> list[list[Hypothesis]]:
+        bos, lines = torch.full((len(counts),), BOS), list(range(len(counts)))
+        return search(step, start, bos, EOS, [limit] * len(counts), lines, settings, carried=carried)
+
+    def has_all(sentence: int, words: list[int]) -> bool:
+        return [words.count(one) for one in ids] == counts[sentence]
+
+    for sentence, hypotheses in enumerate(found(replace(BEAM, beam=500))):
+        every = everything(log_probabilities, sentence, vocabulary, limit, 1.0)
+        expected = [words for _, words in every if has_all(sentence, words)]
+        assert [hypothesis.ids for hypothesis in hypotheses] == expected
+    for settings in (replace(BEAM, beam=3), replace(BEAM, method="greedy"), replace(BEAM, method="sampling")):
+        for sentence, hypotheses in enumerate(found(replace(settings, no_repeat=1))):
+            assert hypotheses
+            assert all(has_all(sentence, hypothesis.ids) for hypothesis in hypotheses)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
