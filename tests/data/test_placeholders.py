@@ -118,7 +118,7 @@ def test_a_glossary_is_a_table_that_may_name_its_languages(tmp_path: Path) -> No
 def test_what_cannot_be_kept_is_refused(translator: Translator) -> None:
     with pytest.raises(ValueError, match="no regular expression"):
         translator.keeping(keep="(")
-    with pytest.raises(ValueError, match="empty term"):
+    with pytest.raises(ValueError, match="neither may be empty"):
         translator.keeping(glossary={"Hund": " "})
     plain = tokenizer(placeholders=False)
     model = small_model(source_vocab_size=len(plain), target_vocab_size=len(plain))

@@ -66,8 +66,8 @@ class Keeper:
         target term of each source term: whole words, the longest that fit; a source term in small letters may begin
         with a capital. Raises ValueError for what is no regular expression and for an empty term."""
         terms = {" ".join(source.split()): target.strip() for source, target in (glossary or {}).items()}
-        if not all(source and target for source, target in terms.items()):
-            raise ValueError("a glossary has an empty term")
+        if one := next((one for one in terms.items() if not all(one)), None):
+            raise ValueError(f"a glossary has the term {one[0]!r} for {one[1]!r}: neither may be empty")
         kinds = [KEPT]
         if terms:
             any_term = "|".join(map(_term_pattern, sorted(terms, key=len, reverse=True)))
@@ -77,7 +77,7 @@ class Keeper:
         try:
             pattern = re.compile("|".join(kinds), re.VERBOSE)
         except re.error as error:
-            raise ValueError(f"{keep} is no regular expression: {error}") from error
+            raise ValueError(f"{keep!r} is no regular expression: {error}") from error
         return cls(pattern, terms)
 
     def protect(self, text: str) -> tuple[str, list[Kept]]:

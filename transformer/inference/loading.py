@@ -47,7 +47,10 @@ def with_kept(translator: Translator, settings: KeepSettings, columns: list[int]
         flag = "keep" if settings.glossary is None else "glossary"
         raise SettingError(flag, " is for a model that was trained with data.placeholders, which this one was not")
     glossary = read_glossary(Path(settings.glossary), translator.languages, columns) if settings.glossary else None
-    return translator.keeping(settings.keep, glossary)
+    try:
+        return translator.keeping(settings.keep, glossary)
+    except ValueError as error:
+        raise SettingError("keep" if settings.glossary is None else "glossary", f": {error}") from error
 
 
 def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
