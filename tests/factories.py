@@ -12,6 +12,7 @@ from transformer.config import from_dict
 from transformer.data.config import DataSettings
 from transformer.data.tokenizer import TokenizerSettings
 from transformer.model.config import read_model
+from transformer.training.sizing import choose
 
 # Distinct sizes, so that no swapped axes fit by chance.
 SMALL_MODEL = (
@@ -33,7 +34,8 @@ def run_dict(*overrides: str) -> dict[str, Any]:
 
 def data_settings(*overrides: str, **changes: object) -> DataSettings:
     """Settings of a corpus: overrides as on a command line ("data=toy"; by default "data=files"), then changed keys."""
-    return from_dict(DataSettings, composed(*(overrides or ["data=files"]))["data"] | changes, "data")
+    plain = choose(composed(*(overrides or ["data=files"])))[0]["data"]
+    return from_dict(DataSettings, plain | changes, "data")
 
 
 def tokenizer_settings(kind: str, vocabulary_size: int, **changes: object) -> TokenizerSettings:

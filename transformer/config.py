@@ -271,6 +271,16 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def with_values(settings: Any, values: Mapping[str, Any]) -> Any:
+    """Settings, as dataclasses within each other, with these values in place of their own, by full names."""
+    for name, value in values.items():
+        section, _, rest = name.partition(".")
+        if rest:
+            value = with_values(getattr(settings, section), {rest: value})
+        settings = dataclasses.replace(settings, **{section: value})
+    return settings
+
+
 def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting of nested groups with its full name, as `group.key`."""
     for key, value in settings.items():

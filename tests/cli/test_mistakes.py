@@ -68,7 +68,7 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("train resume=last", ["checkpoints/last.ckpt"]),
         ("train hydra.run.dir=x.en/run", ["x.en", "hydra.run.dir="]),
         ("train -m seed=1,2 hydra.sweep.dir=x.en/sweep", ["x.en", "hydra.sweep.dir="]),
-        ("train init_from=nowhere/pairs_2k", ["init_from=", "experiment=pairs_2k"]),
+        ("train init_from=nowhere/multi30k_cpu", ["init_from=", "experiment=multi30k_cpu"]),
         # In a preset of one's own.
         (f"{OWN}broken", [f"experiment{os.sep}broken.yaml", "line 2"]),
         (f"{OWN}unknown", ["model.hed:", "heads"]),

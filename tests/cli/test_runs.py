@@ -94,8 +94,8 @@ def test_a_repeated_trial_removes_the_earlier_run_and_nothing_else(tmp_path: Pat
 def test_a_run_to_begin_with_that_is_missing_is_told_with_its_experiment(tmp_path: Path) -> None:
     check_init_from(None)
     check_init_from(str(tmp_path))
-    with pytest.raises(UsageError, match=r"^init_from=.*experiment=pairs_2k$"):
-        check_init_from("runs/nowhere/pairs_2k")
+    with pytest.raises(UsageError, match=r"^init_from=.*experiment=multi30k_cpu$"):
+        check_init_from("runs/nowhere/multi30k_cpu")
     with pytest.raises(UsageError, match=r"^init_from=runs.nowhere.nix: (?!.*experiment)"):
         check_init_from("runs/nowhere/nix")
 

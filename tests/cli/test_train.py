@@ -26,6 +26,7 @@ from transformer.files import CACHE_SIGNATURE, CACHE_TAG, CONFIGS
 from transformer.model.config import ModelConfig
 from transformer.printing import key_of
 from transformer.run import Run
+from transformer.training.sizing import choose
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -60,10 +61,10 @@ def trained(*typed: str) -> dict[str, Any]:
 
 
 def test_a_model_has_the_shape_of_the_one_to_begin_with_and_dropout_of_its_own(saved: Translator, path: Path) -> None:
-    model = trained("experiment=pairs_10k", f"init_from={path}", "model.feed_forward.dropout=0.125")
+    model = trained("model.dropout=0.3", f"init_from={path}", "model.feed_forward.dropout=0.125")
     of_file = asdict(saved.model.config)
     sizes = {name: of_file[name] for name in ("source_vocab_size", "target_vocab_size")}
-    dropout = {"dropout": 0.3, "feed_forward": of_file["feed_forward"] | {"dropout": 0.125}}  # pairs_10k, and typed
+    dropout = {"dropout": 0.3, "feed_forward": of_file["feed_forward"] | {"dropout": 0.125}}  # typed
     assert asdict(from_dict(ModelConfig, model | sizes, "model")) == of_file | dropout
 
 
@@ -116,7 +117,7 @@ def test_the_paths_of_a_run_are_absolute_and_a_tilde_is_the_home_folder(
     for variable in ("HOME", "USERPROFILE"):  # the second one's on Windows
         monkeypatch.setenv(variable, str(tmp_path / "home"))
     typed = ("data.cache=c", "init_from=i", "data.train='~/t'", "data.synthetic=[s]", "+data.extra_tests.news=x")
-    run = read_run_settings(of_run(composed("data=files", *typed)))
+    run = read_run_settings(choose(of_run(composed("data=files", *typed)))[0])
     data = run.data
     found = [data.cache, run.init_from, *data.synthetic, data.extra_tests["news"], data.train]
     assert found == [*(str(tmp_path / name) for name in "cisx"), str(tmp_path / "home" / "t")]
@@ -181,7 +182,7 @@ def test_only_what_is_typed_changes_also_where_it_is_the_default(run: Path) -> N
 @pytest.mark.parametrize(
     "typed",
     [
-        *("data=toy", "experiment=pairs_2k", "search@validation_search=beam", "training.averaging={decay: 0.5}"),
+        *("data=toy", "experiment=toy_little", "search@validation_search=beam", "training.averaging={decay: 0.5}"),
         *("~trainer.precision", "model.heads=4"),
     ],
 )

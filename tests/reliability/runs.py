@@ -28,8 +28,9 @@ OVERRIDES = (
     *("model=tiny", "model.dim=16", "model.heads=2", "model.layers=1", "model.max_length=64"),
     *("model.feed_forward.dim=24", "model.feed_forward.dropout=0.1", "model.encoder.self_attention.dropout=0.1"),
     *("model.decoder.self_attention.dropout=0.1", "model.decoder.cross_attention.dropout=0.1"),
-    *("training.learning_rate=0.03", "training.weight_decay=0.1", "training.warmup_steps=4", "training.samples=1"),
-    *("training.validate_every=6", "training.patience=50", "training.averaging={decay: 0.9, count: 3}"),
+    *("training=standard", "training.learning_rate=0.03", "training.weight_decay=0.1", "training.warmup_steps=4"),
+    *("training.samples=1", "training.validate_every=6", "training.patience=50"),
+    "training.averaging={decay: 0.9, count: 3}",
     *("trainer=cpu", "trainer.precision=32-true", "trainer.max_steps=20", "trainer.log_every_n_steps=3"),
     "search=greedy",
     *(f"{search}.{change}" for search in ("search", "validation_search")

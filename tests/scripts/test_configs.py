@@ -24,6 +24,7 @@ from transformer.machine import MachineSettings
 from transformer.model.config import POSITIONS, SCORES, read_model
 from transformer.printing import quoted
 from transformer.training.config import OPTIMIZERS, SCHEDULES, RunSettings, TrainerSettings, TrainingSettings
+from transformer.training.sizing import choose
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RECIPES = CONFIGS.parent / "benchmarks" / "recipes"
@@ -70,7 +71,7 @@ def build_and_take_a_step(plain: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("overrides", CHOICES)
 def test_a_configuration_composes_builds_and_takes_a_step(overrides: str) -> None:
-    build_and_take_a_step(composed(*overrides.split()))
+    build_and_take_a_step(choose(composed(*overrides.split()))[0])
 
 
 @pytest.mark.parametrize(("setting", "value"), VALUES)
@@ -150,7 +151,8 @@ def test_yaml_has_the_settings_defaults_and_sentences_of_the_dataclass(file: str
     if declared is ModelConfig:
         assert read_model(settings) == ModelConfig(100, 100)
     elif declared is DataSettings:  # without the files it would be refused
-        plain = asdict(from_dict(DataSettings, settings, "data"))
+        assert settings["batch_tokens"] is None
+        plain = asdict(from_dict(DataSettings, settings | {"batch_tokens": 4096}, "data"))
         assert plain == asdict(DataSettings(train="a"))
     else:
         assert settings.keys() == {field.name for field in fields(declared)}
@@ -178,8 +180,8 @@ def test_the_preset_in_the_docs_stands_for_what_is_typed(tmp_path: Path) -> None
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "chinese.yaml").write_text(preset, encoding="utf-8")
     typed = composed(
-        *("experiment=pairs_10k", "data=files", "tokenizer=cjk", "tokenizer.vocabulary_size=8000"),
-        *("data.pairs=my/pairs.tsv", "data.source_language=zh", "data.target_language=en"),
+        *("data=files", "data.pairs=my/pairs.tsv", "data.source_language=zh", "data.target_language=en"),
+        *("tokenizer.vocabulary_size=8000", "model.layers=4"),
     )
     assert composed(f"hydra.searchpath=[file://{tmp_path}]", "experiment=chinese") == typed
 

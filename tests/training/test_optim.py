@@ -34,18 +34,6 @@ def test_a_cosine_without_a_last_step_is_refused() -> None:
         learning_rate_factor("cosine", 4, math.inf)
 
 
-def test_a_schedule_that_ends_with_the_time_is_that_of_as_many_steps_as_fit() -> None:
-    steps, done = 60, 0
-    by_time = learning_rate_factor("cosine", 6, math.inf, lambda: done / steps)
-    by_steps = learning_rate_factor("cosine", 6, steps)
-    for done in range(1, steps + 1):
-        assert by_time(done - 1) == pytest.approx(by_steps(done - 1))
-    # The steps end first, or the machine gets slower: the rate falls to nothing all the same.
-    done = steps // 2
-    assert learning_rate_factor("cosine", 6, 30, lambda: done / steps)(29) == pytest.approx(0.0)
-    assert learning_rate_factor("cosine", 6, steps, lambda: 1.0)(40) == pytest.approx(0.0)
-
-
 def model_and_loss() -> tuple[Transformer, Callable[[], Tensor]]:
     torch.manual_seed(3)
     model, source, inputs = (

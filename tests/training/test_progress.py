@@ -170,7 +170,7 @@ def test_training_without_an_end_is_not_ended_after_1_000_epochs(tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize(("warmup", "is_said"), [(100_000, True), (1, False)])
-def test_a_run_whose_time_ends_within_its_warm_up_says_so(
+def test_a_run_of_little_time_whose_warm_up_takes_most_of_its_steps_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], warmup: int, is_said: bool
 ) -> None:
     by_time = {"trainer__max_steps": -1, "trainer__max_time": "00:00:00:01", "trainer__limit_val_batches": 0}
@@ -190,4 +190,5 @@ def test_when_the_clock_ends_a_run_its_learning_rate_has_fallen(
     train(run, plain | {"training": plain["training"] | {"validate_every": 100_000}})
     saved = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     assert saved["optimizer"]["param_groups"][0]["lr"] < plain["training"]["learning_rate"] / 2
-    assert re.search(r"^step \d+   training loss .*at most 0:0\d left$", capsys.readouterr().err, re.MULTILINE)
+    said = capsys.readouterr().err
+    assert re.search(r"^step \d+ of \d+   training loss .*at most 0:0\d left$", said, re.MULTILINE)

@@ -31,6 +31,7 @@ from transformer.model.config import read_model
 from transformer.printing import key_of, print_safely, quoted, shell_path
 from transformer.run import Run
 from transformer.training.config import RunSettings, check_settings
+from transformer.training.sizing import choose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ def _training(folder: Path, arguments: list[str]) -> tuple[Stage, RunSettings]:
     """A run in a folder, whose settings are checked now and not hours later."""
     from transformer.training.checks import check_trainer
 
-    settings = of_run(compose(*arguments))
+    settings, _ = choose(of_run(compose(*arguments)))  # each run chooses for its own corpus
     run = read_run_settings(settings)
     check_settings(run, read_model(settings["model"]))
     check_trainer(run.trainer)
@@ -243,7 +244,7 @@ def back_translate(config: dict[str, Any]) -> None:
     """
     check_typed()
     command = of_command(config, Command)
-    run = read_run_settings({key: value for key, value in config.items() if key in RUN_KEYS})
+    run = read_run_settings(choose({key: value for key, value in config.items() if key in RUN_KEYS})[0])
     check_init_from(run.init_from)
     if command.input:
         check_texts(run.data, command.input)

@@ -88,8 +88,15 @@ def explain(error: BaseException, name: str) -> str:
     return f"{key}: no such setting; {remedy}"
 
 
+def implied(words: Sequence[str]) -> list[str]:
+    """data=files, where data.pairs= names a corpus of one's own and no choice of one is typed."""
+    keys = {key_of(word) for word in words}
+    return ["data=files"] if "data.pairs" in keys and not keys & {"data", "experiment", "resume"} else []
+
+
 def compose(*overrides: str, name: str = "train") -> dict[str, Any]:
     """The settings of a command with overrides as they are typed, as plain data. UsageError for a mistake in them."""
+    overrides = (*implied(overrides), *overrides)
     is_running = GlobalHydra.instance().is_initialized()  # then with the folders of its --config-dir
     try:
         with nullcontext() if is_running else hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
@@ -172,6 +179,7 @@ def main(work: Callable[[dict[str, Any]], Any], name: str, sweeps: bool = True) 
     def compose_and_work() -> None:
         try:
             refuse_dashes(sys.argv[1:], name)
+            sys.argv[1:1] = implied(sys.argv[1:])
             if not sweeps and {"-m", "--multirun"} & {*sys.argv}:
                 raise UsageError("-m: this command runs no sweep: give one command for each value")
             job()

@@ -9,6 +9,7 @@ from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.cli.runs import check_init_from
 from transformer.config import PATH, Settings, UsageError
 from transformer.printing import key_of, quoted, shell_word
+from transformer.training.sizing import choose
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
     ----------
     words
         a file of pairs, or the settings of a training as train takes them: data=multi30k; without any, the bundled
-        corpus; without experiment=NAME, the preset for a corpus of this size is used
+        corpus
     """
     typed = [word for word in words if "=" in word and not Path(word).exists()]
     if len(pairs := [word for word in words if word not in typed]) > 1:
@@ -43,7 +44,7 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
         check_can_be_written(Path(settings.fix), "--fix")
 
     from transformer.cli.compose import compose
-    from transformer.cli.train import model_settings, of_run, read_run_settings
+    from transformer.cli.train import choose_for_corpus, model_settings, of_run, read_run_settings
 
     languages = {"source": settings.source, "target": settings.target}
     typed = [
@@ -51,13 +52,11 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
         *(f"data.{side}_language={language}" for side, language in languages.items() if language),
         *typed,
     ]
-    keys = [key_of(override) for override in typed]
-    run = of_run(compose(*typed))
-    read = read_run_settings(run)
-    corpus, run["init_from"] = read.data, read.init_from
+    given = of_run(compose(*typed))
+    read = read_run_settings(choose(given)[0])
     check_init_from(read.init_from)
-    if not corpus.url:
-        corpus.check_files()
+    if not read.data.url:
+        read.data.check_files()
 
     from transformer.files import write_json
     from transformer.tools.doctor.examine import examine
@@ -65,21 +64,14 @@ def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> N
     from transformer.tools.doctor.plan import Plan
     from transformer.tools.doctor.report import show, show_next
 
-    def plan_for(below: tuple[str, ...]) -> Plan:
-        """The plan of a run with these overrides beneath what was typed."""
-        both = [*(override for override in below if key_of(override) not in keys), *typed]
-        experiment = next(
-            (value for key, _, value in (one.partition("=") for one in both) if key == "experiment"), None
-        )
-        composed = of_run(compose(*both))
-        return Plan(below, read_run_settings(composed), model_settings(composed, keys), experiment)
-
     fix = Path(settings.fix) if settings.fix else None
     if fix:
         check_new(fix)
-    report, chosen = examine(corpus, plan_for, fix)
+    run, chosen = choose_for_corpus(given)
+    plan = Plan(read_run_settings(run), model_settings(run, [*map(key_of, typed)]), chosen)
+    report = examine(plan, fix)
     if settings.output:
         write_json(Path(settings.output), report)
     show(report)
     flags = [word for side, language in languages.items() if language for word in (f"--{side}", language)]
-    show_next(report, [*map(shell_word, [*words, *flags])], typed, corpus, fix, chosen)
+    show_next(report, [*map(shell_word, [*words, *flags])], typed, read.data, fix)

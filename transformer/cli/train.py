@@ -23,6 +23,7 @@ from transformer.printing import key_of, say, shell_path
 from transformer.processes import rank
 from transformer.run import Run
 from transformer.training.config import RunSettings, check_settings
+from transformer.training.sizing import choose, measure
 
 T = TypeVar("T")
 
@@ -119,6 +120,18 @@ def resumed_settings(config: dict[str, Any], checkpoint: Path) -> dict[str, Any]
     return settings
 
 
+def choose_for_corpus(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All settings of a run, with those that are null as the corpus decides, which is read for them; and these alone.
+    Raises ValueError or OSError for a corpus that cannot be read."""
+    settings, chosen = choose(given)
+    if not chosen:
+        return settings, {}
+    from transformer.device import device_kind  # torch, which takes seconds
+
+    run = read_run_settings(settings)
+    return choose(given, measure(run.data), device_kind(run.trainer.accelerator) == "cpu")
+
+
 def check_processes() -> None:
     """Refuses processes that would each make a folder of their own, and trials of several processes."""
     started = [os.environ.get(variable, "") for variable in ("WORLD_SIZE", "SLURM_NTASKS")]
@@ -133,13 +146,14 @@ def train(config: dict[str, Any]) -> float | None:
     """
     folder = output_folder()
     typed = [key_of(override) for override in typed_overrides()]
-    settings, checkpoint = of_run(config), None
+    given, checkpoint = of_run(config), None
+    settings, chosen = choose(given)  # for a corpus of any size: mistakes are found before it is read
     if config["resume"]:
         own_folder, checkpoint = find_resumable(config["resume"])
         if own_folder.resolve() != folder.resolve():
             raise UsageError(f"resume= continues a run in its own folder: leave out {RUN_FOLDER} and -m")
         Run(folder).check_entries()
-        settings = resumed_settings(settings, checkpoint)
+        settings, chosen = resumed_settings(given, checkpoint), {}
     run_settings = read_run_settings(settings)
     if checkpoint is None:
         check_processes()
@@ -148,6 +162,9 @@ def train(config: dict[str, Any]) -> float | None:
         run_settings.data.check_files()
     model = model_settings(settings, typed) if checkpoint is None else settings["model"]
     check_settings(run_settings, read_model(model))
+    if chosen:
+        settings, chosen = choose_for_corpus(given)
+        run_settings, model = read_run_settings(settings), model_settings(settings, typed)
     from transformer.training.checks import check_trainer  # torch and Lightning, which take seconds
 
     run_settings = replace(run_settings, trainer=check_trainer(run_settings.trainer))
@@ -166,6 +183,7 @@ def train(config: dict[str, Any]) -> float | None:
             folder,
             checkpoint,
             replace=is_trial(),
+            chosen=chosen,
             on_validation=[draw_progress] if "csv" in run_settings.loggers else [],
             at_end=[lambda of, result, place: draw_attentions(of, result.samples, Run(place).attention)],
         )

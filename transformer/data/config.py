@@ -74,7 +74,7 @@ class DataSettings(Settings):
     max_length: Annotated[int, ">= 1", "<= 1000000", FIXED] = 100
     """longer pairs (tokens on one side) are left out of training, counted and listed"""
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] = 4096
-    """sentences × longest side of a batch"""
+    """sentences × longest side of a batch; null: chosen by the number of pairs"""
     length_buckets: Annotated[bool, OFF_CARD] | None = None
     """true: pad training batches to 8, 10, 12, 14, 16, 20, 24, … tokens; null: only with bf16 on a CPU, where each new
     shape of a batch needs a long preparation (docs/speed.md)"""

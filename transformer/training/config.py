@@ -52,11 +52,12 @@ class TrainerSettings(Settings):
     """32-true | bf16-mixed | 16-mixed; auto: bf16-mixed on a GPU or CPU that multiplies bf16 fast (AVX512_BF16, AMX,
     ARM BF16), else 32-true"""
     max_steps: Annotated[int, ">= -1", "<= 1000000000000"] | None = None
-    """updates of the weights; -1: no limit; null: 1000, or no limit beside max_epochs or max_time"""
+    """updates of the weights; -1: no limit; null: chosen by the number of pairs, with training=standard 1000, or no
+    limit beside max_epochs or max_time"""
     max_epochs: Annotated[int, ">= -1", "<= 1000000000000"] = -1
     """passes over the training pairs; -1: no limit"""
     max_time: str | None = None
-    """DD:HH:MM:SS; the learning rate of schedule=cosine has fallen to 0 by then"""
+    """DD:HH:MM:SS for training and test: some steps are timed at the start, and max_steps becomes what fits"""
     gradient_clip_val: Annotated[float, ">= 0", "<= 1000000000"] | None = 1.0
     """the largest norm of the gradient; a larger one is scaled down to it. null: none is"""
     accumulate_grad_batches: Annotated[int, ">= 1", "<= 1000000"] = 1
@@ -140,8 +141,7 @@ class TrainingSettings(Settings):
     weight_decay: Annotated[float, ">= 0", "<= 1000"] = 0.01
     """on the matrices of layers only"""
     schedule: Annotated[str, SCHEDULES] = "cosine"
-    """after warm-up: cosine (to 0 at the last step, or at the end of trainer.max_time) | inverse_square_root (Vaswani
-    et al. 2017)"""
+    """after warm-up: cosine (to 0 at the last step) | inverse_square_root (Vaswani et al. 2017)"""
     warmup_steps: WarmupSteps = 200
     """the number of steps over which the learning rate rises from 0"""
     label_smoothing: Rate = 0.1

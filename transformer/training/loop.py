@@ -1,8 +1,7 @@
 """The training loop. Begin with `Training.fit`: step after step, a validation every so often, and how it ends.
 
 All randomness of a batch is a function of its place (seed, process, epoch, batch). So a checkpoint holds no state of a
-random generator, and a run that goes on from one ends with the same weights, bit for bit, as one that never stopped
-(unless trainer.max_time lets the clock decide on the learning rate).
+random generator, and a run that goes on from one ends with the same weights, bit for bit, as one that never stopped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -134,8 +133,7 @@ class Training:
             batches_left = (trainer.max_epochs - progress.epoch) * self.batches_per_epoch - progress.batch
             by_epochs = progress.step + max(0, batches_left) // trainer.accumulate_grad_batches
             self.total_steps = min(self.total_steps, by_epochs)
-        by_time = (lambda: self.agreement.share_of_time) if trainer.max_time else None
-        self.rate_factor = learning_rate_factor(chosen.schedule, chosen.warmup_steps, self.total_steps, by_time)
+        self.rate_factor = learning_rate_factor(chosen.schedule, chosen.warmup_steps, self.total_steps)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 

@@ -112,24 +112,17 @@ def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
     )
 
 
-def learning_rate_factor(
-    schedule: str, warmup_steps: int, total_steps: int | float, share_of_time: Callable[[], float] | None = None
-) -> Callable[[int], float]:
-    """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule.
-
-    With a limit of time, `share_of_time` gives the share of it that is over. The number of all steps is then estimated
-    from the speed so far, where that makes them fewer.
-    """
+def learning_rate_factor(schedule: str, warmup_steps: int, total_steps: int | float) -> Callable[[int], float]:
+    """The share of the peak learning rate at each step, for torch's LambdaLR: linear warm-up, then the schedule."""
     warmup_steps, after_warmup = max(1, warmup_steps), SCHEDULES[schedule]
 
     def factor(step: int) -> float:
         step += 1  # LambdaLR counts from 0; a first step at rate 0 would be wasted
         if step < warmup_steps:
             return step / warmup_steps
-        by_time = step / max(share_of_time(), 1e-9) if share_of_time else math.inf
-        return after_warmup(step, warmup_steps, min(total_steps, by_time))
+        return after_warmup(step, warmup_steps, total_steps)
 
-    if schedule in NEEDS_END and share_of_time is None and math.isinf(total_steps):
+    if schedule in NEEDS_END and math.isinf(total_steps):
         raise ValueError(
             f"training.schedule={schedule} ends at the last step: set trainer.max_steps, max_epochs or max_time"
         )

@@ -78,8 +78,6 @@ class Reporter:
             self.bar = None
         if why_over and self.first_step < step < self.total_steps:
             self._print(f"no further step after {step:,}: {why_over}")
-            if self.settings.trainer.max_time:  # at the start nobody knew how far it would come
-                self._print(warmup_note(self.settings.training.warmup_steps, step))
 
     def after_step(self, step: int, loss: Tensor) -> None:
         self.loss = loss

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from lightning import Fabric
 
-from transformer.config import from_dict
+from transformer.config import from_dict, with_values
 from transformer.data.datamodule import TranslationData
 from transformer.data.encoded import MAX_COUNTED
 from transformer.data.gpu_dataset import gpu_datasets
@@ -58,8 +58,10 @@ from transformer.training.guided_alignment import GuidedAlignment
 from transformer.training.loop import Training
 from transformer.training.module import TranslationModule, end_compiling
 from transformer.training.out_of_memory import explain_out_of_memory
+from transformer.training.pace import fitting_steps, measure_pace
 from transformer.training.reporter import spread
 from transformer.training.results import Result, write_results
+from transformer.training.sizing import as_typed
 from transformer.training.summary import show_run
 
 Hook = Callable[[Training], None]
@@ -236,6 +238,7 @@ def run(
     folder: Path,
     resume: Path | None = None,
     replace: bool = False,
+    chosen: dict[str, Any] | None = None,
     on_step: Sequence[Hook] = (),
     on_validation: Sequence[Hook] = (),
     at_end: Sequence[Callable[[Translator, Result, Path], None]] = (),
@@ -244,8 +247,10 @@ def run(
 
     The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the same
     folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once the
-    corpus is ready, as its model or scores would be taken for those of this run. `on_step` and `on_validation` are
-    called with the `Training` after each of these, and `at_end` with translator, result and folder, once all is saved.
+    corpus is ready, as its model or scores would be taken for those of this run. `chosen` are the settings that nobody
+    typed (`sizing.choose`): they are printed, once the steps are cut to what fits into trainer.max_time. `on_step` and
+    `on_validation` are called with the `Training` after each of these, and `at_end` with translator, result and folder,
+    once all is saved.
     Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does not allow,
     and Interrupted when a signal ends the run.
     """
@@ -258,16 +263,15 @@ def run(
     saved = read_run(resume) if resume else None
     trainer = settings.trainer
     machine = use_machine(settings.machine, trainer.accelerator, trainer.precision, data, saved)
-    settings_dict = asdict(settings) | {"model": model_settings}
     digests = {SYNTHETIC: "none"} | data.digests
-    saved_settings = settings_dict | {"digests": digests, "numerics": numerics(trainer.accelerator)}
+    saved_settings = asdict(settings) | {"model": model_settings}
+    saved_settings |= {"digests": digests, "numerics": numerics(trainer.accelerator)}
     changes = check_resumption(saved, saved_settings) if saved else []
     steps_done = saved["progress"]["step"] if saved else 0
 
     translator = build_translator(settings, model_settings, data, pretrained)
     if settings.training.initial_embeddings == "cooccurrence" and pretrained is None and resume is None:
         initialize_embeddings(translator.model, [data.split(name) for name in data.names("train")], settings.seed)
-    module = TranslationModule(translator, settings.training)
     guide = build_guided_alignment(settings, data, steps_done)
     check_enough_sentences(data, trainer.devices * trainer.num_nodes)
     check_limits(data, trainer, trainer.devices * trainer.num_nodes)
@@ -279,12 +283,25 @@ def run(
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
         show_run(data, translator, settings.search, machine, trainer.devices if shares_cores else 1, settings.init_from)
         say(*(f"changed: {line}" for line in changes), *([] if saved else leakage_notes(data)))
-        place.write_settings(settings_dict)
+        place.write_settings(asdict(settings) | {"model": model_settings})
         mark_cache(data.cache)
 
     with SignalHandler() as signals:
         launch(fabric, settings, signals)
         data.datasets = gpu_datasets(data.examples("train"), fabric.device, data.buckets("train"))
+        chosen = chosen or {}
+        if trainer.max_seconds and (saved is None or math.isinf(trainer.steps)):  # a resumed run has its steps
+            seconds = trainer.max_seconds - (saved["seconds"] if saved else 0.0)
+            pace = measure_pace(fabric, translator, data, settings, folder, signals, guide)
+            fitted = fabric.broadcast(fitting_steps(settings, chosen, pace, seconds, steps_done))
+            settings, chosen = with_values(settings, fitted), chosen | fitted
+            saved_settings |= asdict(settings)
+            if rank() == 0:
+                say(f"trainer.max_time={trainer.max_time}: {pace}")
+                place.write_settings(asdict(settings) | {"model": model_settings})
+        if chosen and rank() == 0:
+            say(f"chosen, as it is typed: {as_typed(chosen)}")
+        module = TranslationModule(translator, settings.training)
         hooks = {"on_step": on_step, "on_validation": on_validation}
         training = Training(fabric, module, data, settings, saved_settings, folder, signals, guide, **hooks)
         if saved and resume:

@@ -1,7 +1,5 @@
-"""Which preset is recommended, what of it is changed for a small corpus, and how long a run is."""
+"""What a plan says of a small corpus, and how long a run is."""
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,67 +9,32 @@ import pytest
 from tests.cases import others_long
 from tests.factories import composed
 from tests.tools.doctor.corpora import TEST, TRAIN, VALIDATION, write
-from transformer.cli.train import of_run, read_run_settings, shape
+from transformer.cli.train import choose_for_corpus, of_run, read_run_settings, shape
 from transformer.model.config import read_model
-from transformer.tools.doctor.plan import PRESETS, Plan, make_plan, preset_advice, preset_for, run_length
+from transformer.tools.doctor.plan import Plan, prepare, run_length
 from transformer.training.train import prepare_data
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 
-
-@pytest.mark.parametrize(
-    ("pairs", "preset"), [(1, 2), (4_400, 2), (4_600, 10), (21_900, 10), (22_400, 50), (99_000, 50), (101_000, 200)]
-)
-def test_the_preset_is_the_nearest_in_size(pairs: int, preset: int) -> None:
-    sizes = {int(name.removeprefix("pairs_").removesuffix("k")): name for name in PRESETS}
-    assert preset_for(pairs) == sizes[preset]
-    assert preset == min(sizes, key=lambda size: abs(math.log(1000 * size / pairs)))
-
-
-def test_the_presets_that_there_are_are_those_that_are_recommended() -> None:
-    assert {path.stem for path in (CONFIGS / "experiment").glob("pairs_*.yaml")} == PRESETS.keys()
-
-
-@pytest.mark.parametrize(
-    ("experiment", "used"),
-    [
-        ("pairs_2k", ""),
-        ("pairs_10k", "; used here: experiment=pairs_10k"),
-        (None, "; used here: the settings as given"),
-    ],
-)
-def test_what_is_used_is_said_where_it_is_not_what_is_recommended(experiment: str | None, used: str) -> None:
-    assert preset_advice("pairs_2k", 1999, experiment) == f"recommended for 1,999 pairs: experiment=pairs_2k{used}"
-
-
-def planner(folder: Path, *typed: str, pairs: int = 300) -> Callable[[tuple[str, ...]], Plan]:
-    """What plans a run on a small corpus with overrides beneath those that were typed."""
+def planned(folder: Path, *typed: str, pairs: int = 300) -> Plan:
+    """The plan of a run on a small corpus, with settings that are typed."""
     corpus = write(folder, {"train": TRAIN[:pairs], "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in corpus.splits.items()]
     languages = ["data.source_language=de", "data.target_language=en", f"data.cache={corpus.cache}"]
-    keys = {line.partition("=")[0] for line in typed}
-
-    def plan_for(overrides: tuple[str, ...]) -> Plan:
-        below = [line for line in overrides if line.partition("=")[0] not in keys]
-        plain = of_run(composed(*below, "data=files", *splits, *languages, *typed))
-        return Plan(overrides, read_run_settings(plain), shape(read_model(plain["model"])), "pairs_2k")
-
-    return plan_for
+    plain, chosen = choose_for_corpus(of_run(composed("data=files", *splits, *languages, *typed)))
+    return Plan(read_run_settings(plain), shape(read_model(plain["model"])), chosen)
 
 
 def test_a_small_corpus_gets_as_many_pieces_as_it_gives(tmp_path: Path) -> None:
-    plan = make_plan("pairs_2k", planner(tmp_path, pairs=2))
+    prepare(plan := planned(tmp_path, pairs=2))
     assert plan.data is not None
-    assert plan.overrides == ("experiment=pairs_2k",)
     pieces = len(plan.data.source_tokenizer)
-    assert pieces < plan.settings.tokenizer.vocabulary_size == 1000
+    assert pieces < plan.settings.tokenizer.vocabulary_size == plan.chosen["tokenizer.vocabulary_size"] == 1000
     assert f"tokenizer.vocabulary_size=1000 became {pieces}: the corpus gives no more" in plan.data.notes
 
 
 def test_a_tokenizer_without_merges_leaves_none_out(tmp_path: Path) -> None:
-    plan = make_plan("pairs_2k", planner(tmp_path, "tokenizer=char"))
+    prepare(plan := planned(tmp_path, "tokenizer=char"))
     assert plan.data is not None
-    assert plan.overrides == ("experiment=pairs_2k", "training.bpe_dropout=0")
     assert plan.settings.training.bpe_dropout == 0
 
 
@@ -87,7 +50,7 @@ def test_a_tokenizer_without_merges_leaves_none_out(tmp_path: Path) -> None:
     ),
 )
 def test_a_corpus_that_cannot_be_trained_on_has_a_plan_with_the_reason(tmp_path: Path, typed: str, error: str) -> None:
-    plan = make_plan("pairs_2k", planner(tmp_path, typed))
+    prepare(plan := planned(tmp_path, typed))
     assert plan.data is None
     assert plan.error.startswith(error)
 
@@ -111,14 +74,14 @@ def test_a_corpus_that_cannot_be_trained_on_has_a_plan_with_the_reason(tmp_path:
 def test_a_run_is_as_long_as_its_steps_and_epochs_allow(
     tmp_path: Path, changes: dict[str, Any], steps: int, epochs: float
 ) -> None:
-    plan = planner(tmp_path, "data.batch_tokens=700", "tokenizer=word")(("trainer.max_steps=20",))
+    plan = planned(tmp_path, "data.batch_tokens=700", "tokenizer=word", "trainer.max_steps=20")
     data, trainer = prepare_data(plan.settings, None), plan.settings.trainer
     assert len([*data.sampler("train")]) == 7  # batches
     assert run_length(data, replace(trainer, **changes)) == {"steps": steps, "epochs": epochs}
 
 
 def test_a_run_that_time_or_patience_ends_has_no_length(tmp_path: Path) -> None:
-    plan = planner(tmp_path, "tokenizer=word")(())
+    plan = planned(tmp_path, "tokenizer=word")
     for limit in ({"max_steps": -1}, {"max_steps": None, "max_time": "00:00:10:00"}):
         trainer = replace(plan.settings.trainer, **limit)
         assert run_length(prepare_data(plan.settings, None), trainer) is None

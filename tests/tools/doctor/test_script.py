@@ -19,6 +19,7 @@ from transformer.data.words import Line
 from transformer.tools.doctor.check_corpus import Examination
 from transformer.tools.doctor.fix import clean_copy
 from transformer.tools.doctor.report import next_command
+from transformer.training.sizing import as_typed
 
 DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
 KEPT = ("edge spaces", "carriage returns")
@@ -92,7 +93,7 @@ def test_the_report_counts_what_was_planted(cleaned: Cleaned) -> None:
     assert report["corpus"]["pairs"] == {"train": 300, "test": 20, "validation": 20, "news": 20}
     assert report["tokenizer"]["unknown"]["train"] == {"de": 0.0, "en": 0.0}
     assert report["run"]["steps"] == 2000
-    assert f"recommended for 300 pairs: experiment={report['preset']}" in cleaned.printed
+    assert as_typed(report["chosen"]) in cleaned.printed
 
 
 def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleaned) -> None:
@@ -107,7 +108,7 @@ def test_the_next_command_trains_on_the_copy_with_what_was_typed(cleaned: Cleane
 def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> None:
     typed = ["data=multi30k", "data.fold=[1,5]", "data.home=https://example.org"]
     corpus = data_settings(*typed)
-    printed = next_command(typed, typed, corpus, Path("clean"), (), clean=True)
+    printed = next_command(typed, typed, corpus, Path("clean"), clean=True)
     trained = composed(*shell_words(printed)[2:])["data"]
     assert (trained["train"], trained["fold"]) == (str(Path("clean", "train")), None)
     assert (trained["license"], trained["home"]) == (corpus.license, "https://example.org")

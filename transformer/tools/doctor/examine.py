@@ -1,6 +1,5 @@
 """The whole examination: check a corpus, write a cleaned copy, encode it as training would, report."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -16,8 +15,9 @@ from transformer.data.words import Line
 from transformer.printing import with_progress
 from transformer.tools.doctor.check_corpus import Dropped, Examination
 from transformer.tools.doctor.fix import clean_copy
-from transformer.tools.doctor.plan import Plan, make_plan, preset_advice, preset_for, run_length
+from transformer.tools.doctor.plan import Plan, prepare, run_length
 from transformer.tools.doctor.report import findings_as_dicts, unknown_shares
+from transformer.training.sizing import as_typed
 from transformer.training.summary import writing_notes
 
 
@@ -89,29 +89,23 @@ def _check_all(
     }
 
 
-def examine(
-    corpus: DataSettings, plan_for: Callable[[tuple[str, ...]], Plan], fix: Path | None
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The report as plain data, and what to type beside the corpus to train as it says.
-
-    `plan_for` gives the plan of a run with such overrides beneath what was typed. `fix` is the folder of a cleaned
-    copy, if one is to be written.
-    """
-    corpus.fetch()
-    whole, corpus = corpus, with_splits(corpus)
+def examine(plan: Plan, fix: Path | None) -> dict[str, Any]:
+    """The report as plain data, of the corpus of a run as it is planned. `fix` is the folder of a cleaned copy, if one
+    is to be written."""
+    whole = plan.settings.data
+    whole.fetch()
+    corpus = with_splits(whole)
     corpora = corpus.with_own_pairs
     if fix and len(corpora) > 1:
         directions = arrow(*(one.languages for one in corpora))
         raise ValueError(f"--fix is for one set of pairs, here are those of {directions}: clean one of them at a time")
     examinations = [Examination(one, with_progress, [other for other in corpora if other != one]) for one in corpora]
-    pairs = sum(examination.pairs["train"] for examination in examinations)
-    preset = preset_for(pairs)
-    plan = make_plan(preset, plan_for)
+    prepare(plan)
     data, tokenizer = plan.data, plan.settings.tokenizer
     checked = _check_all(corpus, examinations, data, fix)
     known = {"size": len(data.source_tokenizer), "unknown": unknown_shares(data)} if data else {"error": plan.error}
     cut = notes_of_cut(corpus, whole)
-    report = {
+    return {
         "corpus": {
             "name": corpus.name,
             "directions": [*map(direction_name, corpus.all_directions)],
@@ -121,9 +115,8 @@ def examine(
         "cut": cut,
         "unseen": _unseen(corpus, is_cut=bool(cut)),
         "tokenizer": {"kind": tokenizer.kind, **known},
-        "advice": preset_advice(preset, pairs, plan.experiment),
+        "chosen": plan.chosen,
+        "advice": f"chosen by the corpus, as train does: {as_typed(plan.chosen)}" if plan.chosen else "",
         "writing": [*format_notes(whole), *(writing_notes(data) if data else [])],
-        "preset": preset,
         "run": run_length(data, plan.settings.trainer) if data else None,
     }
-    return report, plan.overrides

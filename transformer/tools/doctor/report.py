@@ -67,7 +67,8 @@ def _show_training(report: Report, out: Console) -> None:
     ]
     pieces = f"{tokenizer['kind']}, {tokenizer['size']:,} pieces"
     out.print(f"\nunknown tokens ({pieces}): {', '.join(unknown) or 'none'}")
-    out.print(report["advice"])
+    if report["advice"]:
+        out.print(report["advice"])
     for note in report["writing"]:
         out.print(note)
     if run := report["run"]:
@@ -129,19 +130,17 @@ def next_command(
     settings: Sequence[str],
     corpus: DataSettings,
     fix: Path | None,
-    chosen: Sequence[str],
     clean: bool,
 ) -> str:
-    """Say what to type next: for a cleaned copy, if `clean`, or to train with what is `chosen` and not yet set.
+    """Say what to type next: for a cleaned copy, if `clean`, or to train.
 
     `typed` are the words of this command, and `settings` those of the training that they mean.
     """
     if clean and fix is None:
         return " ".join([script_command("doctor"), *typed, "--fix CLEANED"])
     keys = {key_of(override) for override in settings}
-    more = [override for override in chosen if key_of(override) not in keys]
     if fix is None:
-        return " ".join([script_command("train"), *map(shell_word, [*settings, *more])])
+        return " ".join([script_command("train"), *map(shell_word, settings)])
     named = {f"data.{split}": quoted(str(fix / split)) for split in SPLITS}
     named |= {f"data.{side}_language": getattr(corpus, f"{side}_language") for side in ("source", "target")}
     named |= {f"+data.extra_tests.{split}": quoted(str(fix / split)) for split in corpus.extra_tests}
@@ -156,7 +155,7 @@ def next_command(
         for override in settings
         if key_of(override) not in {*CORPUS_SETTINGS, *named} and not key_of(override).startswith("data.extra_tests.")
     ]
-    arguments = ["data=files", *(f"{key}={value}" for key, value in named.items()), *rest, *more]
+    arguments = ["data=files", *(f"{key}={value}" for key, value in named.items()), *rest]
     return " ".join([script_command("train"), *map(shell_word, arguments)])
 
 
@@ -166,11 +165,10 @@ def show_next(
     settings: Sequence[str],
     corpus: DataSettings,
     fix: Path | None,
-    chosen: Sequence[str],
 ) -> None:
     """Print what to do next: `next_command`, or what no command does."""
     clean = report["can_be_cleaned"]
     if report["swapped"]:
         print_safely("", "Next: correct --source and --target, or data.columns (✗ above)")
     elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
-        print_safely("", "Next:", f"  {next_command(typed, settings, corpus, fix, chosen, clean)}")
+        print_safely("", "Next:", f"  {next_command(typed, settings, corpus, fix, clean)}")
