@@ -35,6 +35,7 @@ from transformer.data.splitting import with_splits
 from transformer.files import CONFIGS
 from transformer.run import Run
 from transformer.training.config import RunSettings
+from transformer.training.sizing import choose
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
 RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # what a finished run holds
@@ -61,7 +62,7 @@ def plan(*typed: str) -> tuple[list[Stage], RunSettings]:
             HydraConfig.instance().set_config(composed)
             check_typed()
             config = compose(*typed, name="back_translate")
-            run = read_run_settings({key: value for key, value in config.items() if key in RUN_KEYS})
+            run = read_run_settings(choose({key: value for key, value in config.items() if key in RUN_KEYS})[0])
             return plan_stages(of_command(config, Command), run)
     finally:
         HydraConfig.instance().cfg = None

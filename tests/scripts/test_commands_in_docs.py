@@ -13,6 +13,7 @@ from transformer.cli.app import parse
 from transformer.cli.compose import compose
 from transformer.cli.train import RUN_KEYS, of_run, read_run_settings
 from transformer.config import UsageError
+from transformer.training.sizing import choose
 
 PROJECT = Path(__file__).parents[2]
 # The recipes of CONTRIBUTING.md make settings that are not here; tests/test_contributing.py carries them out.
@@ -80,7 +81,7 @@ def check(name: str, arguments: list[str]) -> None:
         for stage, (command, *given) in STAGES.items():
             check(command, [*given, *shlex.split(composed[stage])])
         composed = {key: value for key, value in composed.items() if key in RUN_KEYS}
-    read_run_settings(of_run(composed))
+    read_run_settings(choose(of_run(composed))[0])
 
 
 def test_every_script_is_shown_in_use() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,11 @@ import torch
 from tests.cases import others_long
 from tests.scripts.running import SMALL, TOY, Run, ok, refused, script
 from transformer import Translator
+from transformer.cli.compose import compose
+from transformer.cli.train import of_run, shape
 from transformer.inference.settings import SearchSettings
+from transformer.model.config import read_model
+from transformer.run import Run as RunFolder
 
 # A model of twelve steps does not end by itself.
 GREEDY = ["--method", "greedy", "--max-length", "8"]
@@ -55,6 +60,26 @@ def test_a_run_leaves_a_whole_folder(run: Path) -> None:
     assert 0 <= results["test"]["bleu"] <= 100
     assert "tok:13a" in results["test"]["signatures"]["bleu"]
     assert len((run / "hypotheses.test.txt").read_text(encoding="utf-8").split("\n")) == SENTENCES + 1
+
+
+def test_a_file_of_pairs_is_all_that_a_run_needs(tmp_path: Path) -> None:
+    sides = [
+        (TOY / f"validation.{language}").read_text(encoding="utf-8").splitlines()[:400] for language in ("de", "en")
+    ]
+    (tmp_path / "my.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in zip(*sides, strict=True)), encoding="utf-8")
+    few = ["trainer.max_steps=3", "search=greedy", "search.max_length=8", "validation_search.max_length=8"]
+    trained = script("train", "data.pairs=my.tsv", *few, "hydra.run.dir=runs/a", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    [typed] = re.findall(r"^chosen, as it is typed: (.*)$", trained.stderr, re.MULTILINE)
+    as_typed = of_run(compose(f"data.pairs={tmp_path}/my.tsv", *few, *typed.split()))
+    saved = RunFolder(tmp_path / "runs" / "a").settings
+    assert saved["training"] == as_typed["training"]
+    assert saved["tokenizer"] == as_typed["tokenizer"]
+    assert saved["model"] == shape(read_model(as_typed["model"]))
+    assert (saved["data"]["batch_tokens"], saved["trainer"]["max_steps"]) == (as_typed["data"]["batch_tokens"], 3)
+    ok("train", "resume=last", "trainer.max_steps=4", "test=false", cwd=tmp_path)
+    assert RunFolder(tmp_path / "runs" / "a").settings["training"] == saved["training"]
+    assert Translator.load(tmp_path / "runs" / "a").model.config.dim == as_typed["model"]["dim"]
 
 
 def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) -> None:
