@@ -115,7 +115,7 @@ def test_generate_finds_the_translations_of_our_search(
     model, tokenizer = exported(taught, tmp_path / "hub")
     beams = {"greedy": {"num_beams": 1}, "beam": {}}[method]
     tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), **beams)
-    search = replace(BEAM, method=method, length_ratio=100.0)  # type: ignore[arg-type]
+    search = replace(BEAM, method=method, length_ratio=100.0, no_repeat=0)  # type: ignore[arg-type]
     assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == taught.translate(FULL_TEXTS, search)
     assert Translator.load(tmp_path / "hub").defaults.length_penalty == penalty
 
@@ -137,7 +137,7 @@ def test_generate_writes_the_pieces_of_a_target_with_its_own_vocabulary(tmp_path
     translator = with_two_vocabularies()
     model, tokenizer = exported(translator, tmp_path / "hub")
     tokens = model.generate(**tokenizer(FULL_TEXTS, return_tensors="pt", padding=True), num_beams=1)
-    search = replace(BEAM, method="greedy", length_ratio=100.0)
+    search = replace(BEAM, method="greedy", length_ratio=100.0, no_repeat=0)
     assert tokenizer.batch_decode(tokens, skip_special_tokens=True) == translator.translate(FULL_TEXTS, search)
 
 
