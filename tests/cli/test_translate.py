@@ -92,6 +92,25 @@ def test_a_text_is_translated_as_the_library_does(
     assert capfdbinary.readouterr().out.decode() == f"{expected}\n"
 
 
+def test_what_is_kept_and_how_translations_begin_is_what_the_library_does(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    torch.manual_seed(3)
+    lines = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()
+    tokenizer = train_tokenizer(lines, tokenizer_settings("bpe", 300), placeholders=True)
+    network = small_model(source_vocab_size=300, target_vocab_size=300)
+    Translator(network, (tokenizer, tokenizer), ("de", "en")).save(tmp_path / "kept.safetensors")
+    (tmp_path / "terms").write_text("der Hund\thound\n", encoding="utf-8")
+    text, short = "Der Hund (SW-7) kostet 1.250 €.", SearchSettings("greedy", max_length=9, prefix="Die")
+    flags = ["--keep", r"SW-\d", "--glossary", "terms", "--prefix", "Die", "--method", "greedy", "--max-length", "9"]
+    translate("--checkpoint", "kept.safetensors", *flags, text)
+    translator = Translator.load("kept.safetensors").keeping(keep=r"SW-\d", glossary={"der Hund": "hound"})
+    found = capfdbinary.readouterr().out.decode()
+    assert found == f"{translator.translate(text, short)}\n"
+    assert found.startswith("Die")
+    assert [found.count(kept) for kept in ("SW-7", "hound", "1.250")] == [1, 1, 1]
+
+
 def test_objects_hold_the_confidence_of_sentences_and_words(
     model: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -11,12 +11,14 @@ import pytest
 import torch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from tests.factories import tokenizer_settings
+from tests.tools.export.models import TEXTS, VOCAB_SIZE, random_translator
 from tests.tools.server.models import english_and_french
 from transformer import Translator
-from transformer.config import UsageError
+from transformer.config import SettingError, UsageError
 from transformer.data.directions import Direction
-from transformer.data.tokenizer import Tokenizer
-from transformer.inference.settings import SearchSettings
+from transformer.data.tokenizer import Tokenizer, train_tokenizer
+from transformer.inference.settings import KeepSettings, SearchSettings
 from transformer.inference.translator import BEAM
 from transformer.machine import MachineSettings
 from transformer.tools.export.formats import ExportSettings
@@ -29,10 +31,31 @@ from transformer.tools.server.settings import ServerSettings, check_installed
 
 
 def served(
-    checkpoints: list[tuple[str, Path]], search: SearchSettings = BEAM, **changes: Any
+    checkpoints: list[tuple[str, Path]],
+    search: SearchSettings = BEAM,
+    keep: KeepSettings = KeepSettings(),
+    **changes: Any,
 ) -> dict[Direction, ServedDirection]:
     machine = MachineSettings(threads=1, matmul_precision="highest")
-    return load_directions(checkpoints, ServerSettings(**({"device": "cpu"} | changes)), search, machine)
+    return load_directions(checkpoints, ServerSettings(**({"device": "cpu"} | changes)), search, machine, keep)
+
+
+def test_a_glossary_serves_the_first_direction_and_this_one_turned_round(tmp_path: Path) -> None:
+    plain = english_and_french()
+    languages = ["en", "fr"]
+    tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", VOCAB_SIZE + 16), languages, placeholders=True)
+    model = random_translator(tokenizer).model
+    Translator(model, (tokenizer, tokenizer), ("en", "fr"), plain.directions).save(tmp_path / "m.safetensors")
+    plain.save(tmp_path / "plain.safetensors")
+    (tmp_path / "terms.tsv").write_text("house\tmaison\n", encoding="utf-8")
+    keep = KeepSettings(glossary=str(tmp_path / "terms.tsv"), keep="[a-z]+-7")
+    found = served([("m", tmp_path / "m.safetensors")], keep=keep)
+    there, back = (found[direction].translator for direction in plain.directions)
+    for translator, text, term in ((there, "house ab-7", "maison"), (back, "maison ab-7", "house")):
+        translation = translator.translate(text, BEAM).lower()
+        assert (translation.count(term), translation.count("ab-7")) == (1, 1)
+    with pytest.raises(SettingError, match="glossary"):
+        served([("plain", tmp_path / "plain.safetensors")], keep=keep)
 
 
 def test_the_end_of_an_answer_does_not_wait_for_its_beginning_to_be_confirmed() -> None:
