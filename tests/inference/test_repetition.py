@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.cases import others_long
 from tests.tools.export.models import TEXTS, random_translator, small_tokenizer
 from transformer import Translator
+from transformer.data.clean import clean
 from transformer.inference.parts import Translation
 from transformer.inference.repetition import is_looping, times_in_a_row, without_repeats
 from transformer.inference.translator import BEAM
@@ -88,7 +89,7 @@ def odd_line(number: int) -> str:
         lambda: " ".join(str(draw.randrange(10**9)) for _ in range(draw.randrange(1, 12))),
         lambda: "".join(draw.choices("😀🚗👍🏽🏳️‍🌈❤️", k=draw.randrange(1, 20))),
         lambda: draw.choice(words),
-        lambda: " ".join(draw.choices(words, k=500 if number % 10 == 3 else 20)),
+        lambda: " ".join(draw.choices(words, k=500 if number % 100 == 3 else 20)),
         lambda: " ".join(
             draw.choices("the quick fox le chat пока мы 今日は 雨 שלום مرحبا".split(), k=draw.randrange(1, 15))
         ),
@@ -101,13 +102,18 @@ def odd_line(number: int) -> str:
     return kinds[number % len(kinds)]()
 
 
-@pytest.mark.parametrize(("count", "method"), others_long([(60, "greedy"), (10_000, "greedy"), (10_000, "beam")]))
+@pytest.mark.parametrize(("count", "method"), others_long([(60, "greedy"), (10_000, "greedy"), (1000, "beam")]))
 def test_of_odd_lines_none_loops_and_none_vanishes(untrained: Translator, count: int, method: str) -> None:
     untrained.warns_of_lines = untrained.warns_of_sources = False
     lines = [odd_line(number) for number in range(count)]
     encoded = untrained.encode(lines, range(count), "long")
-    assert all(parts or not line.strip() for line, parts in zip(lines, encoded, strict=True))
-    parts = [*itertools.chain.from_iterable(encoded)]
-    for part, [best, *_] in zip(parts, untrained.n_best_parts(parts, replace(BEAM, method=method)), strict=True):
+    assert all(parts or not clean(line).strip() for line, parts in zip(lines, encoded, strict=True))
+    parts, search = [*itertools.chain.from_iterable(encoded)], replace(BEAM, method=method)
+    looping = []
+    for part, [best, *_] in zip(parts, untrained.n_best_parts(parts, search), strict=True):
         assert part.text or best.pieces
-        assert part.text or not is_looping([untrained.source_tokenizer.piece(id) for id in part.ids], best)
+        if not part.text and is_looping([untrained.source_tokenizer.piece(id) for id in part.ids], best):
+            looping.append(part.ids)
+    # A loop stays where nothing but special symbols, as only an untrained model writes them, was found in its place.
+    again = untrained.n_best_ids(looping, without_repeats(search, "bpe"))
+    assert not any(best.text for best, *_ in again)
