@@ -3,6 +3,7 @@
 A model that is unsure may say one thing over and over until the length limit ends it (Holtzman et al. 2020).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -29,6 +30,11 @@ def times_in_a_row(pieces: Sequence[str]) -> int:
                 times = max(times, 1 + count // length)
             start += count
     return times
+
+
+def may_loop(found: Translation) -> bool:
+    """Whether it is worth looking closer: most translations are told at once."""
+    return found.is_cut or max(Counter(found.pieces).values(), default=0) > MAX_TIMES
 
 
 def repeats(pieces: Sequence[str], n: int = NO_REPEAT) -> int:

@@ -35,7 +35,7 @@ from transformer.inference import model_file
 from transformer.inference.alignment_head import AlignmentHead
 from transformer.inference.packing import pack
 from transformer.inference.parts import EMPTY, Part, Translation, is_letterless, join, parts_of, with_kept
-from transformer.inference.repetition import is_faulty, without_repeats
+from transformer.inference.repetition import is_faulty, may_loop, without_repeats
 from transformer.inference.restrictions import Carried
 from transformer.inference.scoring import Scored, token_log_probabilities
 from transformer.inference.search import Hypothesis, search
@@ -366,6 +366,8 @@ class Translator:
 
     def _is_faulty(self, source: list[int], found: Translation) -> bool:
         """Whether a translation is to be searched again; `found` is the best hypothesis."""
+        if found.text and not may_loop(found):
+            return False
         return is_faulty([self.source_tokenizer.piece(id) for id in source], found)
 
     def _search_all(
