@@ -33,7 +33,7 @@ def times_in_a_row(pieces: Sequence[str]) -> int:
 
 
 def may_loop(found: Translation) -> bool:
-    """Whether it is worth looking closer: most translations are told at once."""
+    """Whether it is worth a closer look: for most translations it is not."""
     return found.is_cut or max(Counter(found.pieces).values(), default=0) > MAX_TIMES
 
 
