@@ -7,7 +7,7 @@ where it looks (`evaluation.alignment_error`).
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 import torch
@@ -46,7 +46,6 @@ class TranslationTable:
         return torch.where(self.keys[places] == keys, self.probabilities[places], 0.0)
 
 
-@lru_cache(maxsize=128)  # most sentences are short, and their lengths come again
 def _prior(source_length: int, target_length: int) -> np.ndarray:
     """The prior of each way to link a target token [target, source + 1]: the last is "to no source token"."""
     # A token stands in the middle of its part of the sentence, which goes from 0 to 1.
