@@ -375,7 +375,7 @@ def test_freed_memory_is_used_again_without_asking_the_system() -> None:
 
 
 def test_on_a_gpu_no_shape_of_attention_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """cuDNN took 260 ms for each new shape of a batch, where a step takes 19 ms (docs/speed.md)."""
+    """cuDNN took 260 ms for each new shape of a batch, where a step takes 19 ms (docs/experiments.md)."""
     before = torch.get_float32_matmul_precision()
     monkeypatch.setattr("transformer.device.device_kind", lambda accelerator: "cuda")
     assert "attention fused" in configure_torch(MachineSettings(torch.get_num_threads(), "highest", None), "gpu")

@@ -9,6 +9,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob
 
+from benchmarks.tables import RESULTS, read
 from transformer.cli.app import parse
 from transformer.cli.compose import compose
 from transformer.cli.train import RUN_KEYS, of_run, read_run_settings
@@ -53,8 +54,17 @@ def words(rest: str) -> list[str]:
     return [RECIPES.get(word, word) for word in before_shell if word not in NOT_CHECKED]
 
 
+# What repeats a measurement that a page shows.
+REPEATS = [
+    (f"{subject.stem}.json", record["command"])
+    for subject in sorted(RESULTS.glob("*.json"))
+    for record in read(subject.stem)
+    if record["current"] and record["command"]
+]
 FOUND = [
-    (path.name, name, words(rest)) for path in TEXTS for line in lines(path) for name, rest in COMMAND.findall(line)
+    (page, name, words(rest))
+    for page, line in [*((path.name, line) for path in TEXTS for line in lines(path)), *REPEATS]
+    for name, rest in COMMAND.findall(line)
 ]
 # `export.py page` names a command.
 COMMANDS = [one for one in FOUND if one[2] and not (one[1] == "export" and len(one[2]) == 1)]

@@ -54,7 +54,7 @@ def length_buckets(longest: int) -> IntArray:
     32, 40, …, four for each doubling, up to `longest`.
 
     On a CPU every new shape of a bf16 matrix multiplication costs the time to make a kernel for it, which is more than
-    the time for the padding (docs/speed.md).
+    the time for the padding (docs/experiments.md).
     """
     lengths = np.arange(1, longest + 1)
     steps = 2 ** np.maximum(np.frexp(lengths)[1] - 3, 0)

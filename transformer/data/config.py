@@ -77,7 +77,7 @@ class DataSettings(Settings):
     """sentences × longest side of a batch; null: chosen by the number of pairs"""
     length_buckets: Annotated[bool, OFF_CARD] | None = None
     """true: pad training batches to 8, 10, 12, 14, 16, 20, 24, … tokens; null: only with bf16 on a CPU, where each new
-    shape of a batch needs a long preparation (docs/speed.md)"""
+    shape of a batch needs a long preparation (docs/experiments.md)"""
     workers: Annotated[int, ">= 0", "<= 128", OFF_CARD] = 0
     """processes that prepare batches in advance; 0: the main process does it"""
     directions: Annotated[list[str], FIXED] = setting([])

@@ -1,6 +1,6 @@
 """act(x Wᵀ + b), by weights that are packed once for translating on a CPU.
 
-torch multiplies float32 by MKL, which on some processors stays far below what they can do (docs/speed.md). oneDNN is
+torch multiplies float32 by MKL, which stays far below what some processors can do (docs/experiments.md). oneDNN is
 faster, in the same precision, most of all once a weight lies in the order in which its kernels read it. A row of a
 float32 result is then the same, to the last bit, whatever other rows are computed with it. bfloat16 is multiplied by
 oneDNN anyway, which for a few rows spends more time on reordering the weight than on multiplying.
