@@ -1,8 +1,8 @@
 """Writes the tables of docs from what was measured: `python benchmarks/tables.py`.
 
-A file in benchmarks/results holds the records of one subject. A record is one measurement of one claim: on which machine,
-with which versions, when and how it was measured, and its values. A page shows the current records of a claim between two
-comments, which name subject and claim. Older records of the same claim stay in the file.
+A file in benchmarks/results holds the records of one subject. A record is one measurement of one claim: on which
+machine, with which versions, when and how it was measured, and its values. A page shows the current records of a claim
+between two comments, which name subject and claim. Older records of the same claim stay in the file.
 """
 
 import json
