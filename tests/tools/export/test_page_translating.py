@@ -135,6 +135,9 @@ def test_an_explanation_is_that_of_the_explain_page(page: Opened, repeats: Trans
     for step, ours in zip(found["steps"], expected["steps"], strict=True):
         assert step["probability"] == pytest.approx(ours["probability"], abs=2e-5)
         assert [piece for piece, *_ in step["next_best"]] == [piece for piece, *_ in ours["next_best"]]
+        assert [piece for piece, _ in step["layers"]] == [piece for piece, _ in ours["layers"]]
+        shares = [share for _, share in ours["layers"]]
+        assert [share for _, share in step["layers"]] == pytest.approx(shares, abs=2e-5)
 
 
 def test_each_sentence_is_translated_by_itself_as_on_the_server(page: Opened, repeats: Translator) -> None:

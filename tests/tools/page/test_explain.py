@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from copy import copy
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,19 @@ def test_next_best_are_the_likeliest_pieces_but_for_the_chosen_one(
         likeliest = row.index_fill(0, torch.tensor(chosen), 0).topk(5)
         assert ids_of(translator, [piece for piece, _ in step["next_best"]]) == likeliest.indices.tolist()
         assert [share for _, share in step["next_best"]] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
+
+
+def test_each_layer_would_write_what_the_model_without_the_later_ones_writes(
+    translator: Translator, explained: dict[str, Any]
+) -> None:
+    source, target = (torch.tensor([ids_of(translator, explained[side])]) for side in ("source", "target"))
+    shorter = deepcopy(translator.model)
+    for layer in reversed(range(len(shorter.decoder.layers))):
+        shares, ids = shorter(source, target[:, :-1])[0].softmax(dim=-1).detach().max(dim=-1)
+        found = [step["layers"][layer] for step in explained["steps"]]
+        assert ids_of(translator, [piece for piece, _ in found]) == ids.tolist()
+        assert [share for _, share in found] == pytest.approx(shares.tolist(), abs=1e-5)
+        shorter.decoder.layers = shorter.decoder.layers[:layer]
 
 
 def test_the_facts_in_the_page_are_those_of_the_model_and_of_its_search(translator: Translator) -> None:

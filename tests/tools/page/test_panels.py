@@ -201,6 +201,19 @@ def test_a_step_lists_and_takes_its_own_piece(stepwise: Opened, explained: dict[
     assert [label for label, *_ in rows(stepwise, "#step-choices li")] == pieces
 
 
+def test_a_step_lists_what_each_decoder_layer_would_write(stepwise: Opened, explained: dict[str, Any]) -> None:
+    stepwise.page.locator("#step-next").click()
+    step, written = explained["steps"][1], explained["target"][2]
+    lines = rows(stepwise, "#step-layers li")
+    assert [line[:2] for line in lines] == [
+        [f"layer {layer}", piece] for layer, (piece, _) in enumerate(step["layers"], 1)
+    ]
+    for (*_, share), (_, expected) in zip(lines, step["layers"], strict=True):
+        assert_percent(share, expected)
+    chosen = stepwise.page.locator("#step-layers .chosen").count()
+    assert chosen == [piece for piece, _ in step["layers"]].count(written)
+
+
 def test_a_row_of_the_mask_has_the_percent_of_its_step(stepwise: Opened, explained: dict[str, Any]) -> None:
     for _ in range(2):
         stepwise.page.locator("#step-next").click()

@@ -3,12 +3,14 @@
 from dataclasses import asdict
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM, Translator
+from transformer.model.transformer import Transformer
 from transformer.tools.page.html import assemble, to_json
 from transformer.tools.pictures.attention_maps import read_translation
 
@@ -21,14 +23,35 @@ def _thousandths(weights: Float[Tensor, "1 heads queries keys"], causal: bool = 
     return [[row[: t + 1] for t, row in enumerate(head)] for head in heads] if causal else heads
 
 
-def _steps(probabilities: Float[Tensor, "steps vocabulary"], ids: list[int], tokenizer: Tokenizer) -> list[Any]:
-    """Each step's probability, and the most probable pieces that it did not choose."""
+@torch.inference_mode()
+def _read_layers(
+    model: Transformer, states: Float[Tensor, "layers steps dim"], tokenizer: Tokenizer
+) -> list[list[tuple[str, float]]]:
+    """For each step, what each decoder layer would write, were it the last (the "logit lens" of nostalgebraist, 2020):
+    its states go through the last norm, if the model has one, and the output matrix."""
+    logits = model.output(model.decoder.norm(states)).float()
+    best, best_ids = logits.softmax(dim=-1).max(dim=-1)
+    return [
+        [(tokenizer.piece(id), round(share, 5)) for id, share in zip(ids, shares, strict=True)]
+        for ids, shares in zip(best_ids.T.tolist(), best.T.tolist(), strict=True)
+    ]
+
+
+def _steps(
+    probabilities: Float[Tensor, "steps vocabulary"],
+    ids: list[int],
+    tokenizer: Tokenizer,
+    layers: list[list[tuple[str, float]]],
+) -> list[Any]:
+    """Each step's probability, the most probable pieces that it did not choose, and that of each layer."""
     best, best_ids = probabilities.topk(min(NEXT_BEST + 1, probabilities.size(-1)))
     steps = []
     for row, id in enumerate(ids):
         ranked = zip(best_ids[row].tolist(), best[row].tolist(), strict=True)
         others = [(tokenizer.piece(other), round(share, 5)) for other, share in ranked if other != id][:NEXT_BEST]
-        steps.append({"probability": round(probabilities[row, id].item(), 5), "next_best": others})
+        steps.append(
+            {"probability": round(probabilities[row, id].item(), 5), "next_best": others, "layers": layers[row]}
+        )
     return steps
 
 
@@ -43,6 +66,7 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
     reading, ids, hypotheses = read_translation(translator, text, search)
     end = translator.target_tokenizer.piece(EOS)
     config = translator.model.config
+    layers = _read_layers(translator.model, reading.states, translator.target_tokenizer)
     return {
         "text": text,
         "translation": hypotheses[0].text,
@@ -61,7 +85,7 @@ def explain(translator: Translator, text: str, search: SearchSettings = BEAM, na
             for name, layers in reading.record._asdict().items()
         },
         "alignment": asdict(translator.alignment) if translator.alignment else None,
-        "steps": _steps(reading.probabilities, [*ids, EOS], translator.target_tokenizer),
+        "steps": _steps(reading.probabilities, [*ids, EOS], translator.target_tokenizer, layers),
         "hypotheses": [
             {
                 "text": hypothesis.text,

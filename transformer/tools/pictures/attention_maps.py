@@ -2,6 +2,8 @@
 
 import logging
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translator
 from transformer.model.attention import AttentionRecord
 from transformer.model.eval_mode import eval_mode
-from transformer.model.transformer import Transformer
+from transformer.model.transformer import Decoder, Transformer
 from transformer.tools.pictures.picture import save
 from transformer.tools.pictures.view import Attention, View
 
@@ -47,12 +49,14 @@ class Reading(NamedTuple):
 
     `source` are the source's pieces with the end symbol, `target` the decoder's inputs: the begin symbol, then the
     translation's pieces. Row t of the probabilities, and of queries, is about the piece after `target[t]`, written[t].
+    `states` are those that each decoder layer gives.
     """
 
     record: AttentionRecord
     source: list[str]
     target: list[str]
     probabilities: Float[Tensor, "steps vocabulary"]
+    states: Float[Tensor, "layers steps dim"]
 
     @property
     def written(self) -> list[str]:
@@ -97,6 +101,18 @@ def _source_ids(translator: Translator, text: str) -> list[int]:
     return _checked(tokenizer.encode(text), "text", _only_model(translator), tags=len(tokenizer.prefix))
 
 
+@contextmanager
+def layer_states(decoder: Decoder) -> Iterator[list[Float[Tensor, "batch length dim"]]]:
+    """Within this context, the states that each layer gives in a pass of the decoder."""
+    states: list[Tensor] = []
+    hooks = [layer.register_forward_hook(lambda _, __, output: states.append(output[0])) for layer in decoder.layers]
+    try:
+        yield states
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 @torch.inference_mode()
 def read(translator: Translator, text: str, target: list[int]) -> Reading:
     """One teacher-forced pass over a source text and the ids of its translation, without dropout.
@@ -107,12 +123,12 @@ def read(translator: Translator, text: str, target: list[int]) -> Reading:
     source = _source_ids(translator, text)
     _checked(target, "translation", model, least=0)
     device, record = model.output.weight.device, AttentionRecord([], [], [])
-    with eval_mode(model), full_precision(device):
+    with eval_mode(model), full_precision(device), layer_states(model.decoder) as states:
         memory = model.encode(torch.tensor([[*source, EOS]], device=device), record=record)
         logits = model.decode(torch.tensor([[BOS, *target]], device=device), memory, record=record)
     sides = ((translator.source_tokenizer, [*source, EOS]), (translator.target_tokenizer, [BOS, *target]))
     source_pieces, target_pieces = ([tokenizer.piece(id) for id in ids] for tokenizer, ids in sides)
-    return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1))
+    return Reading(record, source_pieces, target_pieces, logits[0].float().softmax(dim=-1), torch.cat(states))
 
 
 def read_translation(

@@ -17,7 +17,7 @@ export function* explain(translator, text, { tree = false, ...options }) {
   const all = yield* translator.findEach(text, options, Math.min(MAX_SHOWN, about.max_tokens), remembered);
   if (!all.length) return null;
   const sentence = Math.min(options.sentence ?? 0, all.length - 1), found = all[sentence];
-  const { hypotheses, settings } = found, reading = found.read(), ids = [...found.ids, EOS], target = [...reading.inputs, EOS];
+  const { hypotheses, settings } = found, reading = found.read(), layers = reading.layers(), ids = [...found.ids, EOS], target = [...reading.inputs, EOS];
   return {
     text: found.text,
     translation: translator.show(found.ids).text,
@@ -38,6 +38,7 @@ export function* explain(translator, text, { tree = false, ...options }) {
     alignment: about.alignment,
     steps: ids.map((id, at) => ({
       probability: reading.probabilities[at][id], next_best: nextBest(reading.probabilities[at], id, targetTokenizer),
+      layers: layers.map(probabilities => likeliest(probabilities[at], targetTokenizer)),
     })),
     hypotheses: hypotheses.map(({ ids, score, log_probability }) => ({
       text: translator.show(ids).text, score, log_probability, length: ids.length + 1, pieces: names(targetTokenizer, [...ids, EOS]),
@@ -59,6 +60,11 @@ function thousandths(layers, causal = false) {
 function nextBest(probabilities, chosen, tokenizer) {
   const ids = [...probabilities.keys()].filter(id => id !== chosen).sort((a, b) => probabilities[b] - probabilities[a]);
   return ids.slice(0, NEXT_BEST).map(id => [tokenizer.pieces[id], probabilities[id], id]);
+}
+
+function likeliest(probabilities, tokenizer) {
+  const id = probabilities.indexOf(probabilities.reduce((a, b) => Math.max(a, b)));
+  return [tokenizer.pieces[id], probabilities[id]];
 }
 
 // One step of the beam. `hypothesis` says which of the hypotheses a candidate became.

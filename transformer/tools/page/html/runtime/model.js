@@ -40,7 +40,7 @@ export class Transformer {
     const decoder = this.decoder, positions = rows.map(row => row.position);
     let states = decoder.embed(rows.map(row => row.id), positions, run, run.record?.embedding("decoder"));
     decoder.layers.forEach((layer, index) => {
-      if (run.change?.skips("decoder", index)) return;
+      if (run.change?.skips("decoder", index)) return run.record?.states.push(states);
       const own = keysValues => rows.map(({ cache, position }, row) => {
         cache[index][position] = keysValues[row];
         return cache[index];
@@ -48,8 +48,14 @@ export class Transformer {
       // The causal mask: no position sees a later one.
       const visible = run.change?.causal === false ? undefined : (row, key) => key <= positions[row];
       states = layer.forward(states, run, { positions, own, visible, memory: memory[index] });
+      run.record?.states.push(states);
     });
-    return decoder.norm ? layerNorm(states, decoder.norm) : states;
+    return this.normalized(states);
+  }
+
+  // The states of the decoder's last layer as the output takes them.
+  normalized(states) {
+    return this.decoder.norm ? layerNorm(states, this.decoder.norm) : states;
   }
 
   emptyCache() {

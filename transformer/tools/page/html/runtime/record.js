@@ -1,4 +1,4 @@
-// What is written down of one run of the model: all attention weights, and of one attention, if asked for, every matrix
+// What is written down of one run of the model: all attention weights, the decoder's states, and of one attention, if asked for, every matrix
 // on the way from the embeddings to the layer's output.
 
 import { rowsOf } from "./matrix.js";
@@ -12,6 +12,7 @@ export class Record {
     this.trace = trace;
     this.looks = {};
     this.matrices = new Map();
+    this.states = [];  // that each decoder layer gives
   }
 
   // What an attention is shown to; its weights are asked for by the same name.

@@ -89,7 +89,7 @@ export class Translator {
     this.turnTo(options.languages);
     const sentences = this.sentences(text), chosen = Math.min(sentence, sentences.length - 1), found = [];
     for (const [at, { text, before, after }] of sentences.entries()) {
-      const settings = { ...options, prefix: at === chosen ? prefix : [] };
+      const settings = { ...options, prefix: at === chosen ? prefix ?? [] : [] };
       const known = at !== chosen && remembered?.get(text, settings);
       if (known) {
         found.push({ before, after, ...known });
@@ -175,7 +175,8 @@ export class Translator {
   // the id after `inputs[t]`. The record has that of the encoder already.
   read(source, ids, memory, { change, record }) {
     const inputs = [BOS, ...ids], { encoder, decoder } = this.model.config;
-    const logits = rowsOf(this.model.logits(this.decodeAll(inputs, memory, { change, record })), this.target.pieces.length);
+    const rows = states => rowsOf(this.model.logits(states), this.target.pieces.length);
+    const logits = rows(this.decodeAll(inputs, memory, { change, record }));
     const weights = (attention, { layers }, config, queries, keys) => Array.from({ length: config ? layers : 0 },
       (_, layer) => record.weights(attention, layer, config.heads, queries.length, keys.length));
     const attention = {
@@ -183,7 +184,9 @@ export class Translator {
       decoder: weights("decoder", decoder, decoder.self_attention, inputs, inputs),
       cross: weights("cross", decoder, decoder.cross_attention, inputs, source),
     };
-    return { source, inputs, attention, logits, probabilities: logits.map(softmax), trace: record.trace && { ...record.trace, steps: record.steps() } };
+    // What each decoder layer would write, were it the last: read only where it is asked for.
+    const layers = () => record.states.map(states => rows(this.model.normalized(states)).map(softmax));
+    return { source, inputs, attention, logits, layers, probabilities: logits.map(softmax), trace: record.trace && { ...record.trace, steps: record.steps() } };
   }
 }
 

@@ -36,6 +36,16 @@ function drawMask() {
   clear(find("mask"), make("thead", {}, head), make("tbody", {}, ...inputs.map((_, step) => row(step))));
 }
 
+// What each decoder layer would write at this step, were it the last; marked where it is what was written.
+function drawLayers(at) {
+  const { layers } = data.steps[at], written = data.target[at + 1];
+  clear(find("step-layers"), ...layers.map(([piece, share], layer) => {
+    const [bar] = bars([{ label: piece, share, chosen: piece === written }]);
+    bar.prepend(make("span", { className: "quiet" }, text("layer n", { n: layer + 1 })));
+    return bar;
+  }));
+}
+
 export function drawStepwise() {
   reached = Math.min(reached, data.steps.length);
   const at = reached - 1, inputs = data.target.slice(0, reached);
@@ -48,6 +58,7 @@ export function drawStepwise() {
   clear(find("step-choices"), ...bars(choicesOf(at), force && (id => forceAt(at, id))));
   find("step-why").textContent = whyLess(at)
     || text("step takes", { piece: visible(data.target[reached]), share: percent(data.steps[at].probability) });
+  drawLayers(at);
   drawMask();
 }
 
