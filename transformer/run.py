@@ -29,6 +29,8 @@ TRANSLATOR, BEST_CHECKPOINT, LAST_CHECKPOINT = MODELS = (
     "checkpoints/best.ckpt",
     "checkpoints/last.ckpt",
 )
+# Folders in it that hold models.
+_, SNAPSHOTS = MODEL_FOLDERS = ("checkpoints", "snapshots")
 # Of config.yaml and of checkpoints to go on from. It rises when a setting changes its name or its meaning; one that is
 # new has its default in old files.
 FORMAT = 2
@@ -88,11 +90,11 @@ class Run:
 
     # All that a run writes, and its folders that hold files.
     WRITTEN = (
-        *("config.yaml", "metrics.csv", "curves.png", "checkpoints", "tensorboard", "wandb", ".lock"),
+        *("config.yaml", "metrics.csv", "curves.png", *MODEL_FOLDERS, "tensorboard", "wandb", ".lock"),
         *(TRANSLATOR, "hypotheses.*.txt", "test.json", "README.md", "attention"),
         *("evaluation.json", ".evaluation.lock"),
     )
-    FOLDERS = ("checkpoints", "attention", "tensorboard")
+    FOLDERS = (*MODEL_FOLDERS, "attention", "tensorboard")
 
     # ---- which run
 
@@ -106,11 +108,11 @@ class Run:
     def open(cls, model: Path) -> "Run":
         """The run that a checkpoint or an exported file lies in; a folder is one itself."""
         folder = model if model.is_dir() else model.parent
-        if folder.name == "checkpoints":
+        if folder.name in MODEL_FOLDERS:
             return cls(folder.parent)
         # A path that was typed from within does not hold the folder's name. (Not Path.resolve: it follows links.)
         whole = Path(os.path.abspath(folder))  # noqa: PTH100
-        return cls(whole.parent if whole.name == "checkpoints" else folder)
+        return cls(whole.parent if whole.name in MODEL_FOLDERS else folder)
 
     @classmethod
     def all(cls, has: str = LAST_CHECKPOINT) -> "list[Run]":
@@ -161,6 +163,16 @@ class Run:
     def last(self) -> Path:
         """The checkpoint to go on from."""
         return self.folder / LAST_CHECKPOINT
+
+    def snapshot(self, step: int) -> Path:
+        """The model after so many steps, in half precision."""
+        return self.folder / SNAPSHOTS / f"{step}.safetensors"
+
+    @property
+    def snapshots(self) -> dict[int, Path]:
+        """The snapshots that are there, by their step."""
+        paths = (path for path in self.folder.glob(f"{SNAPSHOTS}/*.safetensors") if path.stem.isdecimal())
+        return {int(path.stem): path for path in sorted(paths, key=lambda path: int(path.stem))}
 
     @property
     def results(self) -> Path:

@@ -1,11 +1,15 @@
 """`translator export`: a trained translator in the format of another program, or as a page for the browser."""
 
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from transformer.cli.models import announce_checkpoint, find_checkpoint, model_name, read_card
 from transformer.cli.places import check_can_be_written, check_output_file
 from transformer.config import UsageError
 from transformer.printing import print_safely, say, script_command, shell_path
+from transformer.run import Run
 from transformer.tools.export.formats import EXPORTS, ExportSettings, WeightPrecision
 
 
@@ -19,6 +23,7 @@ def export(
     source: str | None = None,
     target: str | None = None,
     text: str | None = None,
+    snapshots: Annotated[bool, Parameter(negative=None)] = True,
 ) -> None:
     """Writes a translator in the format of another program, or as a page for the browser.
 
@@ -41,6 +46,8 @@ def export(
         the language to translate into
     text
         the sentence that a page opens with
+    snapshots
+        a page of a run that kept snapshots (training.snapshots) shows with them how it learned
     """
     settings = ExportSettings(format, precision, output, text)
     place = Path(settings.output)
@@ -59,6 +66,8 @@ def export(
     from transformer.tools.export.write import export as write
 
     translator = Translator.load(found, source_language=source, target_language=target)
-    write(translator, settings, model_name(found), read_card(found))
+    run = Run.open(found)
+    learned = run if snapshots and found in (run.translator, run.best) else None
+    write(translator, settings, model_name(found), read_card(found), learned)
     print_safely(str(place))
     say(f"next: {EXPORTS[format].next_step.format(shell_path(place), translate=script_command('translate'))}")

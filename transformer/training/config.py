@@ -170,6 +170,9 @@ class TrainingSettings(Settings):
     """saves last.ckpt also every N steps, not only at each validation (null: off)"""
     checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None = None
     """the same every N minutes (null: off)"""
+    snapshots: Annotated[int, ">= 0", "<= 30"] = 0
+    """how many models a run keeps on its way, of step 0, then each after twice as many steps: with them the page shows
+    how it learned (about 5; 0: none)"""
     samples: Annotated[int, ">= 0", "<= 1000"] = 3
     """validation sentences whose translations are printed when validation BLEU improves"""
     compile: Literal["inductor", "aot_eager"] | None = None
@@ -240,6 +243,12 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
         raise ValueError(
             f"training.averaging.kind={settings.training.averaging.kind} needs a validation, which says whether the "
             "average is better: leave out trainer.limit_val_batches=0"
+        )
+    trainer = settings.trainer
+    if settings.training.snapshots and math.isinf(trainer.steps) and trainer.max_epochs < 0 and not trainer.max_time:
+        raise ValueError(
+            "training.snapshots spreads them over all steps of a run, and this one has no limit of steps: give "
+            "trainer.max_steps, max_epochs or max_time, or training.snapshots=0"
         )
     if (cache := expanded(settings.data.cache)).exists() and not cache.is_dir():
         raise ValueError(f"data.cache={cache} is a file: name a folder")

@@ -24,8 +24,9 @@ from transformer.data.text_files import Pair
 from transformer.data.tokenizer import PAD
 from transformer.evaluation.evaluate import Evaluation, evaluate
 from transformer.evaluation.metrics import score
+from transformer.inference import model_file
 from transformer.model.attention import AttentionRecord
-from transformer.run import BEST_CHECKPOINT, LAST_CHECKPOINT
+from transformer.run import BEST_CHECKPOINT, LAST_CHECKPOINT, Run
 from transformer.signals import Interrupted, SignalHandler
 from transformer.training.agreement import Agreement
 from transformer.training.averaging import WeightAverage
@@ -59,6 +60,12 @@ def can_be_scored(pairs: Sequence[Pair], language: str) -> bool:
     """Whether perfect translations would have a BLEU: not if no reference has four words."""
     references = [reference for _, reference in pairs]
     return not references or score(references, references, language, ["bleu"])["bleu"] > 1
+
+
+def snapshot_steps(count: int, total_steps: float) -> set[int]:
+    """The steps after which a run keeps its model: 0, and the others each after twice as many as the one before. The
+    last of these is half of all, for at its end a run leaves a model anyway."""
+    return {0, *(int(total_steps) >> halvings for halvings in range(1, count))} if count else set()
 
 
 class Training:
@@ -134,6 +141,7 @@ class Training:
             by_epochs = progress.step + max(0, batches_left) // trainer.accumulate_grad_batches
             self.total_steps = min(self.total_steps, by_epochs)
         self.rate_factor = learning_rate_factor(chosen.schedule, chosen.warmup_steps, self.total_steps)
+        self.snapshot_steps = snapshot_steps(chosen.snapshots, self.total_steps)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
@@ -151,6 +159,8 @@ class Training:
         self.throughput.start()
         with self.signals.deferred():  # a first signal waits until `step` or `evaluate_split` asks for it
             try:
+                if self.progress.step == 0:
+                    self.save_snapshot_if_due()
                 if self.is_due(chosen.validate_every) and self.progress.validated_step != self.progress.step:
                     self.validate()  # due, but not done when the run was stopped
                 while self.why_over() is None:
@@ -232,6 +242,7 @@ class Training:
             logged = {"train/loss": loss / tokens, "train/gradient_norm": norm, "train/learning_rate": learning_rate}
             self.log(logged)
         self.reporter.after_step(self.progress.step, loss / tokens)
+        self.save_snapshot_if_due()
         for call in self.on_step:
             call(self)
         if self.agreement.is_asked_to_stop:
@@ -341,4 +352,18 @@ class Training:
         self.agreement.note_saved()
         if self.fabric.is_global_zero:
             self.checkpoints.save(self.progress, self.agreement.seconds_used, *names)
+        self.throughput.start()
+
+    def save_snapshot_if_due(self) -> None:
+        """Writes the model in half precision, by the first process, after the steps of `snapshot_steps`. Raises
+        NonFiniteError where weights are spoiled."""
+        if self.progress.step not in self.snapshot_steps:
+            return
+        self.agreement.check_pending()
+        if self.fabric.is_global_zero:
+            translator = self.module.translator
+            with self.average.in_use():
+                content = model_file.tensors(translator.model, translator.tokenizers)
+            halves = {name: part.half() if part.is_floating_point() else part for name, part in content.items()}
+            model_file.save(Run(self.folder).snapshot(self.progress.step), translator.description(), halves)
         self.throughput.start()

@@ -7,12 +7,14 @@ from typing import NamedTuple
 from transformer.config import import_named
 from transformer.device import PRECISIONS
 from transformer.inference.translator import Translator
+from transformer.run import Run
 from transformer.tools.export.formats import EXPORTS, ExportSettings
 
 
 class Export(NamedTuple):
     """What is written: the translator, in which precision, to where; a page opens with `text` and calls the model
-    `name`; a folder for the hub takes the run's `card`."""
+    `name`, and shows how the `run` learned, if it is given and has snapshots; a folder for the hub takes the run's
+    `card`."""
 
     translator: Translator
     precision: str
@@ -20,6 +22,7 @@ class Export(NamedTuple):
     text: str
     name: str
     card: str
+    run: Run | None
 
 
 def write_rounded(job: Export) -> None:
@@ -29,7 +32,9 @@ def write_rounded(job: Export) -> None:
     rounded.save(job.output)
 
 
-def export(translator: Translator, settings: ExportSettings, name: str = "", card: str = "") -> None:
+def export(
+    translator: Translator, settings: ExportSettings, name: str = "", card: str = "", run: Run | None = None
+) -> None:
     """Writes the translator, whole or not at all.
 
     Raises ValueError, naming the setting, for a model that the format cannot express, and where the libraries of
@@ -42,4 +47,4 @@ def export(translator: Translator, settings: ExportSettings, name: str = "", car
             if not weight.to(dtype).isfinite().all():
                 raise ValueError(f"--precision {precision} cannot hold {parameter}: its values are too large")
     write = import_named(chosen.write, extra="export")
-    write(Export(translator, precision, Path(settings.output), settings.text or "", name, card))
+    write(Export(translator, precision, Path(settings.output), settings.text or "", name, card, run))

@@ -11,6 +11,7 @@ import gzip
 import json
 import re
 from dataclasses import asdict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,9 +19,11 @@ from torch import Tensor
 from transformer.data.languages import space_between_sentences
 from transformer.files import atomic_write
 from transformer.inference.translator import Translator
+from transformer.model.transformer import Transformer
 from transformer.tools.export.supported import check_learned, check_supported
 from transformer.tools.export.write import Export
 from transformer.tools.hub.vocabulary import Piece, parse
+from transformer.tools.page.history import History, read_history
 from transformer.tools.page.html import assemble, bundle, to_json
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
@@ -28,6 +31,7 @@ SCORES = ("dot", "scaled_dot", "bilinear", "concat", "additive")
 ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
 # What tokenizer.js shows for an unknown word, as SentencePiece does unless it is told otherwise.
 UNKNOWN = " ⁇ "
+Encoded = tuple[str, list[int], bytes]  # type, shape and bytes
 
 
 def check(translator: Translator) -> None:
@@ -61,7 +65,7 @@ def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
     return integers.to(torch.int8), scales
 
 
-def encoded(weight: Tensor, precision: str) -> tuple[str, list[int], bytes]:
+def encoded(weight: Tensor, precision: str) -> Encoded:
     """A weight's type, shape and bytes."""
     weight = weight.detach().float().cpu()
     if precision == "float16":
@@ -72,17 +76,29 @@ def encoded(weight: Tensor, precision: str) -> tuple[str, list[int], bytes]:
     return "int8", list(weight.shape), _bytes(scales) + _bytes(integers)
 
 
-def pack(translator: Translator, precision: str) -> bytes:
-    """All that translates, as weights.js reads it."""
-    source, target = translator.tokenizers
-    content = {name: encoded(weight, precision) for name, weight in translator.model.named_parameters()}
-    sides = {"source": source} if source.model == target.model else {"source": source, "target": target}
-    for side, tokenizer in sides.items():
-        content[f"tokenizer.{side}"] = ("uint8", [len(tokenizer.model)], tokenizer.model)
+def encoded_weights(model: Transformer, precision: str) -> dict[str, Encoded]:
+    return {name: encoded(weight, precision) for name, weight in model.named_parameters()}
+
+
+def packed(description: dict[str, Any], content: dict[str, Encoded]) -> str:
+    """The description and the tensors in one block, as weights.js reads it."""
     tensors, offset = [], 0
     for name, (kind, shape, data) in content.items():
         tensors.append({"name": name, "type": kind, "shape": shape, "offset": offset, "length": len(data)})
         offset += len(data)
+    header = json.dumps(description | {"tensors": tensors}).encode()
+    parts = [len(header).to_bytes(4, "little"), header, *(data for _, _, data in content.values())]
+    # No time of day in it: the same translator gives the same page.
+    return base64.b64encode(gzip.compress(b"".join(parts), mtime=0)).decode("ascii")
+
+
+def pack(translator: Translator, precision: str) -> str:
+    """All that translates."""
+    source, target = translator.tokenizers
+    content = encoded_weights(translator.model, precision)
+    sides = {"source": source} if source.model == target.model else {"source": source, "target": target}
+    for side, tokenizer in sides.items():
+        content[f"tokenizer.{side}"] = ("uint8", [len(tokenizer.model)], tokenizer.model)
     description = {
         "languages": list(translator.languages),
         "space": space_between_sentences(translator.target_language),
@@ -92,7 +108,6 @@ def pack(translator: Translator, precision: str) -> bytes:
         "precision": precision,
         **asdict(translator.defaults),
         "alignment": asdict(translator.alignment) if translator.alignment else None,
-        "tensors": tensors,
     }
     if len(translator.directions) > 1:
         prefixes = ((one, translator.in_direction(*one).source_tokenizer.prefix) for one in translator.directions)
@@ -100,39 +115,39 @@ def pack(translator: Translator, precision: str) -> bytes:
             {"languages": one, "tag": tag[0] if tag else None, "space": space_between_sentences(one[1])}
             for one, tag in prefixes
         ]
-    header = json.dumps(description).encode()
-    parts = [len(header).to_bytes(4, "little"), header, *(data for _, _, data in content.values())]
-    # No time of day in it: the same translator gives the same page.
-    return gzip.compress(b"".join(parts), mtime=0)
+    return packed(description, content)
 
 
-def page(opening: str, weights: str) -> str:
-    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights})
+def page(opening: str, weights: str, history: dict[str, str]) -> str:
+    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights} | history)
 
 
-def build(translator: Translator, precision: str, text: str = "", name: str = "") -> str:
+def build(translator: Translator, precision: str, text: str = "", name: str = "", history: History = History()) -> str:
     """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
 
-    It opens with the translation of `text`, and calls the model `name`.
+    It opens with the translation of `text`, and calls the model `name`; with a `history` it shows how it learned.
     """
     check(translator)
-    weights = base64.b64encode(pack(translator, precision)).decode("ascii")
-    return page(to_json({"text": text, "name": name}), weights)
+    blocks = {}
+    if history.snapshots:
+        about = {"steps": list(history.snapshots), "finished": history.finished, "curves": history.curves}
+        snapshots = {step: packed({}, encoded_weights(model, precision)) for step, model in history.snapshots.items()}
+        blocks = {"history": to_json(about)} | {f"snapshot-{step}": weights for step, weights in snapshots.items()}
+    return page(to_json({"text": text, "name": name}), pack(translator, precision), blocks)
 
 
 def write(export: Export) -> None:
     """The file of EXPORTS. Raises ValueError for a direction that the model has not learned."""
     check_learned(export.translator, "a page")
-    page = build(export.translator, export.precision, export.text, export.name)
+    history = read_history(export.run, export.translator) if export.run else History()
+    page = build(export.translator, export.precision, export.text, export.name, history)
     atomic_write(export.output, page.encode())
 
 
 def with_current_program(html: str) -> str:
     """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
-    opening, weights = (
-        re.findall(f'<script [^>]*id="{name}">(.*?)</script>', html)[0] for name in ("opening", "weights")
-    )
-    return page(opening, weights)
+    blocks = dict(re.findall(r'<script [^>]*id="(opening|weights|history|snapshot-\d+)">(.*?)</script>', html))
+    return page(blocks.pop("opening"), blocks.pop("weights"), blocks)
 
 
 def rounded(translator: Translator, precision: str) -> Translator:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from transformer.files import read_file
 from transformer.tools.pictures.picture import blank, save
 
 # A batch has sentences of one length, and long ones are harder: one batch's loss alone says little.
@@ -19,15 +20,18 @@ Points = tuple[list[int], list[float]]
 
 
 def read_metrics(path: Path) -> dict[str, Points]:
-    """The columns of a metrics.csv as (steps, values), gaps left out."""
+    """The columns of a metrics.csv as (steps, values), gaps left out. Raises ValueError, naming the file, for anything
+    else."""
     columns: dict[str, Points] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
+    try:
+        for row in csv.DictReader(read_file(path).decode("utf-8").splitlines()):
             for name, value in row.items():
                 if value and name not in ("step", "epoch"):
                     steps, values = columns.setdefault(name, ([], []))
                     steps.append(int(row["step"]))
                     values.append(float(value))
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise ValueError(f"{path} is no log of a run ({error})") from error
     return columns
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 LANGUAGES = ("en", "zh")
-TEXT = ("runtime", "weights")
+TEXT = re.compile(r"runtime|weights|snapshot-\d+")
 IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[^"]+)";\n', re.MULTILINE)
 # Inside a <script> these could end it, open a comment, or (the separators) break a line of old JavaScript.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -72,7 +72,7 @@ def assemble(blocks: dict[str, str]) -> str:
         "script": script,
         # The data last: it may contain anything.
         "blocks": "\n".join(
-            f'<script type="{"text/plain" if name in TEXT else "application/json"}" id="{name}">{data}</script>'
+            f'<script type="{"text/plain" if TEXT.fullmatch(name) else "application/json"}" id="{name}">{data}</script>'
             for name, data in blocks.items()
         ),
     }

@@ -39,6 +39,8 @@ export async function startTranslator() {
     split: options => ask("split", "", options),
     tokenize: options => ask("tokenize", "", options),
     read: options => ask("read", "", options),
+    // The weights after an earlier step of training, a snapshot of the page, for all calls from here on; null: the model's own.
+    goTo: step => worker.postMessage({ snapshot: step, weights: step === null ? null : text(`snapshot-${step}`) }),
   };
   return window.translator;
 }

@@ -2,19 +2,17 @@
 // of a text. All sentences are translated.
 
 import { EOS } from "./tokenizer.js";
-import { Remembered } from "./remembered.js";
 import { names } from "./translator.js";
 
 // There are layers × heads × tokens² weights to show.
 export const MAX_SHOWN = 200;
 const NEXT_BEST = 5;
-const remembered = new Remembered();
 
 // Yields as `translate` does. Returns null for a text without tokens. `tree` asks for the steps of the beam, `sentence` is
 // the index of the sentence; a larger one than there are means the last.
 export function* explain(translator, text, { tree = false, ...options }) {
   const { about, source: sourceTokenizer, target: targetTokenizer } = translator;
-  const all = yield* translator.findEach(text, options, Math.min(MAX_SHOWN, about.max_tokens), remembered);
+  const all = yield* translator.findEach(text, options, Math.min(MAX_SHOWN, about.max_tokens), translator.remembered);
   if (!all.length) return null;
   const sentence = Math.min(options.sentence ?? 0, all.length - 1), found = all[sentence];
   const { hypotheses, settings } = found, reading = found.read(), layers = reading.layers(), ids = [...found.ids, EOS], target = [...reading.inputs, EOS];

@@ -4,6 +4,7 @@ import { BOS, EOS, PAD, Tokenizer } from "./tokenizer.js";
 import { SPACES } from "./clean.js";
 import { Change } from "./change.js";
 import { Record } from "./record.js";
+import { Remembered } from "./remembered.js";
 import { isFaulty, withoutRepeats } from "./repetition.js";
 import { DEFAULTS, generator, maxLength, search } from "./search.js";
 import { Transformer } from "./model.js";
@@ -16,6 +17,7 @@ export class Translator {
   // Takes what `unpack` (weights.js) gives.
   constructor({ languages, directions = [], space = " ", tokenizer, model, parameters, precision, length_penalty = 1, length_ratio = 2, keeps_letterless = true, alignment = null, tensors }) {
     this.model = new Transformer(model, tensors);
+    this.remembered = new Remembered();
     this.source = new Tokenizer(tensors["tokenizer.source"].values, tokenizer.tag);
     // One vocabulary of both languages is in the file once.
     this.target = new Tokenizer((tensors["tokenizer.target"] ?? tensors["tokenizer.source"]).values);
@@ -25,6 +27,12 @@ export class Translator {
     this.space = space;
     this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, length_ratio, keeps_letterless, alignment, max_tokens: model.max_length - 1 };
     this.about.size = { parameters, dim: model.dim, encoder_layers: model.encoder.layers, decoder_layers: model.decoder.layers };
+  }
+
+  // The same with other weights of its model.
+  withWeights(tensors) {
+    const other = Object.assign(Object.create(Translator.prototype), this);
+    return Object.assign(other, { model: new Transformer(this.about.model, tensors), remembered: new Remembered() });
   }
 
   // Yields what is found so far, after every step: { text, pieces, ids }. Returns { text, pieces, ids, score,

@@ -1,5 +1,5 @@
 // The worker: a thread of its own, so that typing never waits for the model. Messages in: { weights } once, then
-// { call, method, text, options }, and { cancel: call }. Messages out: { about } or { failed } once, then of each call any
+// { call, method, text, options }, { cancel: call }, and { snapshot: step, weights } or { snapshot: null }. Messages out: { about } or { failed } once, then of each call any
 // number of { call, progress } and one { call, result } or { call, failed }.
 
 import { Change } from "./change.js";
@@ -28,26 +28,34 @@ const METHODS = {
 };
 
 const cancelled = new Set();
-let translator = null;
+// The translator as training has left it, and a promise of the one that answers: it may be of a snapshot.
+let fullyTrained = null, translator = null;
 
 self.onmessage = async ({ data }) => {
-  if (data.weights !== undefined) await start(data.weights);
+  if (data.snapshot !== undefined) goTo(data);
+  else if (data.weights !== undefined) await start(data.weights);
   else if (data.cancel !== undefined) cancelled.add(data.cancel);
   else await answer(data);
 };
 
 async function start(weights) {
   try {
-    translator = new Translator(await unpack(weights));
-    self.postMessage({ about: translator.about });
+    fullyTrained = translator = new Translator(await unpack(weights));
+    self.postMessage({ about: fullyTrained.about });
   } catch (error) {
     self.postMessage({ failed: error.message });
   }
 }
 
+// Of all snapshots only the one in use is unpacked. Calls that have begun keep their own.
+function goTo({ snapshot, weights }) {
+  translator = snapshot === null ? fullyTrained : unpack(weights).then(({ tensors }) => fullyTrained.withWeights(tensors));
+  translator.catch?.(() => {});  // a call says what is wrong
+}
+
 async function answer({ call, method, ...request }) {
   try {
-    const steps = METHODS[method](translator, request);
+    const steps = METHODS[method](await translator, request);
     let last = performance.now(), progress = steps.next();
     for (; !progress.done; progress = steps.next()) {
       self.postMessage({ call, progress: progress.value });

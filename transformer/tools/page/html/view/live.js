@@ -11,7 +11,7 @@ let modelName = "", explained = null;
 const ask = latest();
 const METHODS = ["greedy", "beam", "sampling"];
 
-async function translate() {
+export async function translate() {
   const options = searchOptions(), typed = find("input").value;
   const target = find("target-text");
   const progress = partial => {

@@ -2,6 +2,7 @@
 
 import { startTranslator } from "../runtime/client.js";
 import { find } from "./dom.js";
+import { drawHistory, startHistory } from "./history.js";
 import { drawOptions, startLive } from "./live.js";
 import { draw, show } from "./panels.js";
 import { drawLanguages, text, writeTexts } from "./texts.js";
@@ -13,6 +14,7 @@ async function start() {
   drawLanguages(() => {
     draw();
     drawOptions();
+    drawHistory();
   });
   find("panels").hidden = !explanation;
   if (explanation) show(explanation);
@@ -21,6 +23,7 @@ async function start() {
   try {
     find("notice").textContent = text("starting");
     startLive(await startTranslator(), read("opening"));
+    startHistory(read("history"));
   } catch (error) {
     find("notice").textContent = "";
     find("status").textContent = error.message;
