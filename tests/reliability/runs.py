@@ -17,6 +17,7 @@ from transformer.cli.train import of_run, shape
 from transformer.config import from_dict
 from transformer.model.config import read_model
 from transformer.model.transformer import Decoder
+from transformer.run import Run
 from transformer.training.config import RunSettings
 from transformer.training.train import run
 
@@ -63,12 +64,13 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
 
 def assert_equal_runs(one: Path, other: Path) -> None:
     """Bit for bit: weights, optimizer, averages, position and settings of both checkpoints (all but the time that was
-    taken), the log, the picture and the translations."""
+    taken), the snapshots, the log, the picture and the translations."""
     for name in ("last", "best"):
         saved, expected = (torch.load(run / "checkpoints" / f"{name}.ckpt", weights_only=True) for run in (one, other))
         assert saved.pop("seconds") > 0 < expected.pop("seconds")
         assert_equal(saved, expected, (str(one), str(other)), name)
-    for name in ("metrics.csv", "curves.png", "hypotheses.test.txt"):
+    snapshots = [f"snapshots/{path.name}" for run in (one, other) for path in Run(run).snapshots.values()]
+    for name in ("metrics.csv", "curves.png", "hypotheses.test.txt", *snapshots):
         assert (one / name).exists() == (other / name).exists(), name
         assert not (one / name).exists() or (one / name).read_bytes() == (other / name).read_bytes(), name
 

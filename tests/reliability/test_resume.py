@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "training__dropout_warmup_steps": 9,
         "training__guided_alignment": {"weight": 1.0, "steps": 8},
         **{"training__regularization__word_dropout": 0.1, "training__regularization__layer_drop": 0.2},
-        **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0},
+        **{"training__bpe_dropout": 0.1, "training__r_drop": 1.0, "training__snapshots": 4},
         **{"training__averaging__kind": "exponential", "data__workers": 1},
         **{"tokenizer__kind": "bpe", "tokenizer__vocabulary_size": 60},
         **{"training__initial_embeddings": "cooccurrence", "trainer__max_steps": 12},

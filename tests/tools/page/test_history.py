@@ -135,9 +135,7 @@ def assert_same(found: dict[str, Any], translator: Translator, text: str) -> Non
     assert (cross - weights).abs().max() <= 1  # thousandths
 
 
-def test_at_each_step_the_page_finds_what_python_finds_with_its_weights(
-    live: Opened, translator: Translator
-) -> None:
+def test_at_each_step_the_page_finds_what_python_finds_with_its_weights(live: Opened, translator: Translator) -> None:
     at = {None: translator} | {step: snapshot_of(translator, step) for step in (0, 4)}
     translations = set()
     for step in (0, 4, None, 0):
@@ -157,7 +155,7 @@ def test_firefox_finds_the_same(firefox: Firefox, live_path: Path, translator: T
 
 
 @pytest.fixture
-def told(live: Opened) -> Iterator[Any]:
+def told(live: Opened) -> Callable[[int], list[str]]:
     """What stands beside the slider once it is moved so many places from its end, with the keyboard."""
 
     def moved(presses: int) -> list[str]:
@@ -166,7 +164,7 @@ def told(live: Opened) -> Iterator[Any]:
             live.page.keyboard.press("ArrowLeft")
         return [live.page.locator(f"#trained-{name}").inner_text() for name in ("step", "log")]
 
-    yield moved
+    return moved
 
 
 def test_the_slider_names_its_step_and_what_was_logged_by_then(live: Opened, told: Any) -> None:
@@ -187,7 +185,9 @@ def test_the_translation_and_the_attention_are_those_of_the_step_of_the_slider(
     finished = live.page.locator("#target-text").inner_text()
     live.page.locator("#trained").fill("0")
     found = ask(live.page, TEXTS[1])
-    live.page.wait_for_function("text => document.querySelector('#target-text').innerText === text", arg=found["translation"])
+    live.page.wait_for_function(
+        "text => document.querySelector('#target-text').innerText === text", arg=found["translation"]
+    )
     assert found["translation"] != finished
     live.page.locator("#target .piece").nth(2).hover()
     row = torch.tensor([head[1] for layer in found["cross"] for head in layer]).float().mean(0).div(1000).tolist()

@@ -40,6 +40,7 @@ function drawCurves() {
     label("0", { x: LEFT, y: HEIGHT - 4, "text-anchor": "middle" }), label(counted(last), { x: WIDTH - RIGHT, y: HEIGHT - 4, "text-anchor": "end" }),
     ...[...history.steps, history.finished].filter(step => step !== null).map(step => draw("circle", { cx: x(step), cy: floor, r: 2 })),
     ...curves.map(([name, points]) => draw("polyline", { class: name, points: points.map(([step, value]) => `${x(step)},${y(value)}`).join(" ") })),
+    ...(history.curves.validation ?? []).map(([step, value]) => draw("circle", { class: "validation", cx: x(step), cy: y(value), r: 2 })),
     ...(marked === null ? [] : [draw("path", { class: "marked", d: `M${x(marked)} ${TOP}V${floor}` })]));
   svg.setAttribute("aria-label", text("curves label", { high: high.toFixed(2), low: low.toFixed(2), last: counted(last) }));
   clear(find("curves-legend"), ...curves.map(([name]) => make("span", { className: name }, text(`loss ${name}`))));
