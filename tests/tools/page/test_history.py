@@ -1,6 +1,6 @@
 """The page of a run with snapshots: what it shows at each step is what Python finds with that snapshot's weights."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def told(live: Opened) -> Callable[[int], list[str]]:
     return moved
 
 
-def test_the_slider_names_its_step_and_what_was_logged_by_then(live: Opened, told: Any) -> None:
+def test_the_slider_names_its_step_and_what_was_logged_by_then(live: Opened, told: Callable[[int], list[str]]) -> None:
     best = ["the finished model: step 8, which did best on validation"]
     assert told(0) == [*best, "Training loss 5.50 (mean around step 6). Validation at step 8: loss 4.25, BLEU 31.5."]
     assert told(1) == [
