@@ -23,6 +23,8 @@ def export(
     source: str | None = None,
     target: str | None = None,
     text: str | None = None,
+    title: str | None = None,
+    examples: str | None = None,
     snapshots: Annotated[bool, Parameter(negative=None)] = True,
 ) -> None:
     """Writes a translator in the format of another program, or as a page for the browser.
@@ -46,10 +48,16 @@ def export(
         the language to translate into
     text
         the sentence that a page opens with
+    title
+        what stands over a page
+    examples
+        a file of sentences in the source language, one a line, such as test.de: a page offers five of them, and for
+        each of its What-if switches one where the switch matters, which takes some seconds to find; they are in the
+        page for everyone to read
     snapshots
         a page of a run that kept snapshots (training.snapshots) shows with them how it learned
     """
-    settings = ExportSettings(format, precision, output, text)
+    settings = ExportSettings(format, precision, output, text, title, examples)
     place = Path(settings.output)
     if suffix := EXPORTS[format].suffix:
         check_output_file(settings.output, [suffix])

@@ -44,6 +44,8 @@ def test_a_safetensors_file_loads_as_the_rounded_model(taught: Translator, tmp_p
         (("safetensors", "float32", "out"), r"must name a file that ends in \.safetensors"),
         (("page", "int8", "folder.html"), r"--output \S*folder\.html must name a file that ends in \.html"),
         (("onnx", "float32", "out", "ein Haus"), "--text is for a page"),
+        (("onnx", "float32", "out", None, "Unser Modell"), "--title is for a page"),
+        (("page", "int8", "page.html", None, None, "none.de"), r"--examples \S*none\.de: no such file"),
         (("onnx", "float32", "out.onnx"), r"--output \S*out\.onnx: onnx is a folder: leave out \.onnx"),
     ],
     ids=str,

@@ -10,9 +10,10 @@ from tests.browsers import Chromium
 from tests.tools.page.models import SEARCH, TEXTS, untrained
 from tests.tools.page.opened import Opened
 from transformer import Translator
-from transformer.data.tokenizer import Kind
+from transformer.data.tokenizer import Kind, Tokenizer
+from transformer.data.words import WITHOUT_SPACES_PATTERN
 from transformer.inference.alignment_head import AlignmentHead, default_head
-from transformer.inference.word_alignment import align
+from transformer.inference.word_alignment import TokenPair, _cross_attention, _links, align
 from transformer.tools.page.explanation import explain, page
 from transformer.tools.page.export import build
 
@@ -20,9 +21,9 @@ LINES = "[...document.querySelectorAll('#links line')].map(line => line.dataset.
 WORDS = "side => [...document.querySelectorAll(`#${side}-words > span`)].map(word => word.firstChild.data)"
 
 
-def sharp(kind: Kind, alignment: AlignmentHead | None) -> Translator:
+def sharp(kind: Kind, alignment: AlignmentHead | None, texts: list[str] = TEXTS) -> Translator:
     """An untrained translator whose cross-attention looks at few pieces: rounding the weights moves no link."""
-    translator = untrained(TEXTS, kind)
+    translator = untrained(texts, kind)
     with torch.no_grad():
         for layer in translator.model.decoder.layers:
             layer.cross_attention.query.weight.mul_(6)  # type: ignore[union-attr, operator]
@@ -74,6 +75,36 @@ def test_a_line_ends_at_both_words_and_is_read_out(browser: Chromium, path: Path
     for read, word, ends, middles in found:
         assert read == word
         assert ends == pytest.approx(middles)
+    opened.close()
+
+
+def piece_numbers(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
+    """As `word_indices`, but in what is written without spaces each piece is a word; ▁ alone is none."""
+    words, numbers, seen = tokenizer.word_indices(pieces), list[int](), dict[tuple[int, int], int]()
+    texts = {word: "".join(piece for piece, one in zip(pieces, words, strict=True) if one == word) for word in words}
+    for place, (piece, word) in enumerate(zip(pieces, words, strict=True)):
+        in_pieces = bool(WITHOUT_SPACES_PATTERN.search(texts[word]))
+        if word < 0 or (in_pieces and piece == "▁"):
+            numbers.append(-1)
+        else:
+            numbers.append(seen.setdefault((word, place if in_pieces else -1), len(seen)))
+    return numbers
+
+
+def test_in_a_text_without_spaces_each_piece_has_a_line(browser: Chromium, path: Path) -> None:
+    translator = sharp("bpe", None, [*TEXTS, "我们去公园", "他有一本书"])
+    text = "我们去公园 mit dem Hund"
+    explanation = explain(translator, text, replace(SEARCH, method="sampling"))
+    path.write_text(page(explanation), encoding="utf-8")
+    opened = Opened(browser, path)
+    tokenizer, head = translator.source_tokenizer, default_head(translator.model.config)
+    sides = [explanation["source"][:-1], explanation["target"][1:-1]]
+    pair = TokenPair(*(of for side in sides for of in (tokenizer.ids(side), piece_numbers(tokenizer, side))))
+    assert opened.page.evaluate(WORDS, "source")[-3:] == ["mit", "dem", "Hund"]
+    assert len(opened.page.evaluate(WORDS, "source")) == max(pair.source_words) + 1 > 4
+    links = _links(_cross_attention(translator, [pair])[0], head, pair)
+    assert [tuple(link) for link in opened.page.evaluate(LINES)] == links
+    assert opened.errors == []
     opened.close()
 
 

@@ -64,12 +64,14 @@ def check_replaceable(folder: Path) -> None:
 @dataclass(frozen=True)
 class ExportSettings(Settings):
     """What to write, in which precision (None: the first of the format), and where: a folder, or a file. `text` is the
-    sentence that a page opens with."""
+    sentence that a page opens with, `title` what stands over it, `examples` the file of sentences that it offers."""
 
     format: Annotated[str, EXPORTS]
     precision: WeightPrecision | None
     output: Annotated[str, PATH]
     text: str | None = None
+    title: str | None = None
+    examples: Annotated[str | None, PATH] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,8 +80,11 @@ class ExportSettings(Settings):
             raise UsageError(
                 f"--precision {self.precision} is not for {self.format}: choose one of {', '.join(chosen.precisions)}"
             )
-        if self.text is not None and self.format != "page":
-            raise UsageError(f"--text is for a page: leave it out, {self.format} shows no sentence")
+        for name in ("text", "title", "examples"):
+            if getattr(self, name) is not None and self.format != "page":
+                raise UsageError(f"--{name} is for a page: leave it out, {self.format} shows no sentence")
+        if self.examples is not None and not Path(self.examples).is_file():
+            raise UsageError(f"--examples {self.examples}: no such file; it has sentences to translate, one a line")
         if chosen.suffix is None and output.suffix in (".onnx", ".html", ".safetensors"):
             raise UsageError(f"--output {output}: {self.format} is a folder: leave out {output.suffix}")
         if chosen.suffix is None:

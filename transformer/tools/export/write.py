@@ -12,9 +12,9 @@ from transformer.tools.export.formats import EXPORTS, ExportSettings
 
 
 class Export(NamedTuple):
-    """What is written: the translator, in which precision, to where; a page opens with `text` and calls the model
-    `name`, and shows how the `run` learned, if it is given and has snapshots; a folder for the hub takes the run's
-    `card`."""
+    """What is written: the translator, in which precision, to where; a page opens with `text`, calls the model `name`
+    and itself `title`, offers sentences of the file `examples`, and shows how the `run` learned, if it is given and has
+    snapshots; a folder for the hub takes the run's `card`."""
 
     translator: Translator
     precision: str
@@ -22,7 +22,9 @@ class Export(NamedTuple):
     text: str
     name: str
     card: str
-    run: Run | None
+    run: Run | None = None
+    title: str = ""
+    examples: str | None = None
 
 
 def write_rounded(job: Export) -> None:
@@ -47,4 +49,5 @@ def export(
             if not weight.to(dtype).isfinite().all():
                 raise ValueError(f"--precision {precision} cannot hold {parameter}: its values are too large")
     write = import_named(chosen.write, extra="export")
-    write(Export(translator, precision, Path(settings.output), settings.text or "", name, card, run))
+    text, title, output = settings.text or "", settings.title or "", Path(settings.output)
+    write(Export(translator, precision, output, text, name, card, run, title, settings.examples))

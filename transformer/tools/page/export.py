@@ -6,23 +6,26 @@ scale of its own, or to float16; biases and norms, which are few, stay float32 b
 """
 
 import base64
-import copy
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from transformer.data.languages import space_between_sentences
+from transformer.data.text_files import read_lines
 from transformer.files import atomic_write
 from transformer.inference.translator import Translator
 from transformer.model.transformer import Transformer
 from transformer.tools.export.supported import check_learned, check_supported
 from transformer.tools.export.write import Export
 from transformer.tools.hub.vocabulary import Piece, parse
+from transformer.tools.page.examples import find_examples
 from transformer.tools.page.history import History, read_history
 from transformer.tools.page.html import assemble, bundle, to_json
 
@@ -118,43 +121,13 @@ def pack(translator: Translator, precision: str) -> str:
     return packed(description, content)
 
 
-def page(opening: str, weights: str, history: dict[str, str]) -> str:
-    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights} | history)
-
-
-def build(translator: Translator, precision: str, text: str = "", name: str = "", history: History = History()) -> str:
-    """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
-
-    It opens with the translation of `text`, and calls the model `name`; with a `history` it shows how it learned.
-    """
-    check(translator)
-    blocks = {}
-    if history.snapshots:
-        about = {"steps": list(history.snapshots), "finished": history.finished, "curves": history.curves}
-        snapshots = {step: packed({}, encoded_weights(model, precision)) for step, model in history.snapshots.items()}
-        blocks = {"history": to_json(about)} | {f"snapshot-{step}": weights for step, weights in snapshots.items()}
-    return page(to_json({"text": text, "name": name}), pack(translator, precision), blocks)
-
-
-def write(export: Export) -> None:
-    """The file of EXPORTS. Raises ValueError for a direction that the model has not learned."""
-    check_learned(export.translator, "a page")
-    history = read_history(export.run, export.translator) if export.run else History()
-    page = build(export.translator, export.precision, export.text, export.name, history)
-    atomic_write(export.output, page.encode())
-
-
-def with_current_program(html: str) -> str:
-    """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
-    blocks = dict(re.findall(r'<script [^>]*id="(opening|weights|history|snapshot-\d+)">(.*?)</script>', html))
-    return page(blocks.pop("opening"), blocks.pop("weights"), blocks)
-
-
 def rounded(translator: Translator, precision: str) -> Translator:
     """The translator with the weights that the page has."""
-    model = copy.deepcopy(translator.model)
+    # A new model: one that is loaded has its weights a second time, packed to translate with them.
+    model, given = Transformer(translator.model.config).eval(), dict(translator.model.named_parameters())
     with torch.no_grad():
-        for weight in model.parameters():
+        for name, weight in model.named_parameters():
+            weight.copy_(given[name])
             if precision == "float16":
                 weight.copy_(weight.half())
             elif weight.dim() > 1:
@@ -163,3 +136,51 @@ def rounded(translator: Translator, precision: str) -> Translator:
     result = Translator(model, translator.tokenizers, translator.languages, translator.directions)
     result.defaults = translator.defaults
     return result
+
+
+def page(opening: str, weights: str, history: dict[str, str]) -> str:
+    return assemble({"opening": opening, "runtime": bundle("runtime/worker.js"), "weights": weights} | history)
+
+
+def build(
+    translator: Translator,
+    precision: str,
+    text: str = "",
+    name: str = "",
+    title: str = "",
+    sentences: Sequence[str] = (),
+    history: History = History(),
+) -> str:
+    """The page as HTML; `precision` is int8 or float16. Raises what `check` does.
+
+    It opens with the translation of `text`, calls the model `name` and itself `title`; of `sentences` in the source
+    language it offers some (see `find_examples`); with a `history` it shows how the model learned.
+    """
+    check(translator)
+    opening: dict[str, Any] = {"text": text, "name": name}
+    if title:
+        opening["title"] = title
+    if sentences:
+        # Measured with the page's own weights, so that its numbers are those.
+        opening |= find_examples(rounded(translator, precision), sentences)
+    blocks = {}
+    if history.snapshots:
+        about = {"steps": list(history.snapshots), "finished": history.finished, "curves": history.curves}
+        snapshots = {step: packed({}, encoded_weights(model, precision)) for step, model in history.snapshots.items()}
+        blocks = {"history": to_json(about)} | {f"snapshot-{step}": weights for step, weights in snapshots.items()}
+    return page(to_json(opening), pack(translator, precision), blocks)
+
+
+def write(export: Export) -> None:
+    """The file of EXPORTS. Raises ValueError for a direction that the model has not learned."""
+    check_learned(export.translator, "a page")
+    history = read_history(export.run, export.translator) if export.run else History()
+    sentences = [*read_lines(Path(export.examples))] if export.examples else []
+    page = build(export.translator, export.precision, export.text, export.name, export.title, sentences, history)
+    atomic_write(export.output, page.encode())
+
+
+def with_current_program(html: str) -> str:
+    """An exported page with the program of today: what it opens with, and its weights, stay as they are."""
+    blocks = dict(re.findall(r'<script [^>]*id="(opening|weights|history|snapshot-\d+)">(.*?)</script>', html))
+    return page(blocks.pop("opening"), blocks.pop("weights"), blocks)

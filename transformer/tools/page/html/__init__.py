@@ -1,9 +1,9 @@
 """The page that shows a translation, put together as one HTML file that needs nothing but a browser.
 
-`page.html` is the frame, `style.css` its look, `texts/` every word of it but the error messages, one table a language,
-`view/` the scripts that draw, one subject each, and `runtime/` the translator itself in JavaScript, for pages with
-weights. All of it is inlined; the browser runs and applies only what has the digests that stand in the page's security
-policy, and fetches nothing.
+`page.html` is the frame, `style.css` its look, `texts/` every word of it, one table a language, `view/` the scripts
+that draw, one subject each, and `runtime/` the translator itself in JavaScript, for pages with weights. All of it is
+inlined; the browser runs and applies only what has the digests that stand in the page's security policy, and fetches
+nothing.
 """
 
 import base64

@@ -1,5 +1,5 @@
 // The page's side of the worker: `startTranslator()` starts it with the weights that lie in the page, and sets
-// window.translator once it is ready.
+// window.translator once it is ready. What goes wrong before is a key of texts/: “error program”.
 
 export async function startTranslator() {
   const text = id => document.getElementById(id)?.textContent ?? "";
@@ -8,7 +8,7 @@ export async function startTranslator() {
 
   const about = await new Promise((resolve, reject) => {
     worker.onmessage = ({ data }) => ("about" in data ? resolve(data.about) : reject(new Error(data.failed)));
-    worker.onerror = () => reject(new Error("This file is damaged: its program is cut off or altered."));
+    worker.onerror = () => reject(new Error("program"));
     worker.postMessage({ weights: text("weights").trim() });
   });
 

@@ -20,7 +20,8 @@ export function* explain(translator, text, { tree = false, ...options }) {
     text: found.text,
     translation: translator.show(found.ids).text,
     sentence,
-    sentences: all.map(({ text, ids, cut }) => ({ text, translation: translator.show(ids).text, cut })),
+    sentences: all.map(({ text, ids, cut }) =>
+      ({ text, translation: translator.show(ids).text, cut, unknown: sourceTokenizer.unknown(text) })),
     full_translation: translator.join(all).text,
     languages: options.languages ?? about.languages,
     source: names(sourceTokenizer, reading.source),

@@ -56,15 +56,27 @@ export class Tokenizer {
     this.normalizer = new Normalizer(charsmap, userDefined);
   }
 
-  // Ids without begin and end symbol; none for a text of spaces.
-  encode(text) {
+  // The pieces of a text, those that the vocabulary lacks among them; none for a text of spaces.
+  cut(text) {
     if (ONLY_SPACES.test(text)) return [];
     // Of a word tokenizer, JOINER stands before punctuation that follows without a space.
     const cleaned = clean(text), prepared = this.kind === "word" ? cleaned.replace(JOINTS, ` ${JOINER}`) : cleaned;
     const normalized = this.normalizer.normalize(prepared);
-    if (!normalized) return [];
-    const ids = [];
-    for (const piece of SEGMENTATIONS[this.kind](normalized, this.vocabulary)) {
+    return normalized ? SEGMENTATIONS[this.kind](normalized, this.vocabulary) : [];
+  }
+
+  // What the vocabulary lacks of a text, each once: characters, or whole words of a word tokenizer.
+  unknown(text) {
+    const lacking = this.byteFallback ? [] : this.cut(text).filter(piece => !this.vocabulary.ids.has(piece));
+    const words = lacking.flatMap(piece => piece.split(SPACE)).filter(Boolean);
+    return [...new Set(this.kind === "word" ? words : words.join(""))];
+  }
+
+  // Ids without begin and end symbol; none for a text of spaces.
+  encode(text) {
+    const pieces = this.cut(text), ids = [];
+    if (!pieces.length) return [];
+    for (const piece of pieces) {
       const id = this.vocabulary.ids.get(piece) ?? UNK;
       if (id === UNK && this.byteFallback) {
         for (const byte of encoder.encode(piece)) ids.push(this.bytes.get(byteName(byte)) ?? UNK);

@@ -25,7 +25,7 @@ export class Translator {
     this.directions = directions;
     // What stands between two sentences of the target language.
     this.space = space;
-    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, length_ratio, keeps_letterless, alignment, max_tokens: model.max_length - 1 };
+    this.about = { languages, directions: directions.map(one => one.languages), tokenizer: this.source.kind, precision, model, length_penalty, length_ratio, keeps_letterless, alignment, max_tokens: model.max_length - 1, pieces: this.source.vocabulary.ids.size };
     this.about.size = { parameters, dim: model.dim, encoder_layers: model.encoder.layers, decoder_layers: model.decoder.layers };
   }
 

@@ -7,17 +7,17 @@
 //
 // A tensor of type int8 holds one float32 for each of its rows (the scale), then all rows: weight = scale · integer.
 
-// The description, and the tensors by name: { shape, values }.
+// The description, and the tensors by name: { shape, values }. Errors are keys of texts/: “error weights”.
 export async function unpack(base64) {
   if (typeof DecompressionStream === "undefined") {
-    throw new Error("This browser is too old for this page: it cannot unpack the weights.");
+    throw new Error("browser");
   }
   let bytes;
   try {
     const stream = new Blob([fromBase64(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
     bytes = await new Response(stream).arrayBuffer();
   } catch {
-    throw new Error("This file is damaged: its weights are cut off or altered. Get it again, or export it again.");
+    throw new Error("weights");
   }
   const start = 4 + new DataView(bytes).getUint32(0, true);
   const description = JSON.parse(new TextDecoder().decode(bytes.slice(4, start)));

@@ -23,6 +23,13 @@ export function wordsOf(pieces) {
   return words.filter(word => word.text);
 }
 
+// Thai, Lao, Burmese, Khmer, Japanese and Chinese, as in transformer/data/words.py: written without spaces.
+const WITHOUT_SPACES = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3\u17e0-\u17e9\u3040-\u30ff\u3400-\u9fff]/;
+
+// The words, and of one that is written without spaces each piece.
+export const unitsOf = pieces => wordsOf(pieces).flatMap(word => !WITHOUT_SPACES.test(word.text) ? [word] : word.positions
+  .map(position => ({ text: pieces[position].replace(/^▁?⁀?/, ""), positions: [position] })).filter(piece => piece.text));
+
 // The index of the source word for each target word: the one whose pieces have the largest weight together.
 function linksOf(source, target) {
   const { cross } = data.attention;
@@ -40,7 +47,7 @@ function linksOf(source, target) {
 }
 
 export function drawAlignment() {
-  const [source, target] = [wordsOf(data.source), wordsOf(data.target)];
+  const [source, target] = [unitsOf(data.source), unitsOf(data.target)];
   find("alignment-part").hidden = !data.attention.cross.length || !source.length || !target.length;
   if (find("alignment-part").hidden) return;
   const links = linksOf(source, target), svg = find("links");

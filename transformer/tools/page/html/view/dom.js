@@ -25,6 +25,12 @@ export function make(tag, properties = {}, ...children) {
 export const percent = share =>
   share >= 0.0995 ? `${Math.round(share * 100)}%` : share >= 0.0005 ? `${(share * 100).toFixed(1)}%` : "<0.1%";
 
+// Puts a sentence into the input, as if it had been typed.
+export function type(sentence) {
+  find("input").value = sentence;
+  find("input").dispatchEvent(new Event("input"));
+}
+
 const range = count => Array.from({ length: count }, (_, at) => at);
 
 // One choice of several: radio buttons in a fieldset; `options` are pairs of a value and what stands on its button.

@@ -1,14 +1,16 @@
 // Where the weights lie in the page: the translation follows what is typed, by the search that is chosen.
 
-import { clear, find, make, radios } from "./dom.js";
+import { clear, find, make, radios, type } from "./dom.js";
 import { drawHeading, languageName, show } from "./panels.js";
 import { notAllowed, NUMBERS, request, searchOptions } from "./search_options.js";
+import { isInAnotherScript } from "./script.js";
 import { visible } from "./sentence.js";
-import { latest, setForce, setTranslator, translator } from "./state.js";
-import { text } from "./texts.js";
+import { latest, opening, setForce, setTranslator, translator } from "./state.js";
+import { language, text } from "./texts.js";
 
-let modelName = "", explained = null;
+let explained = null;
 const ask = latest();
+const MAX_NAMED = 50;
 const METHODS = ["greedy", "beam", "sampling"];
 
 export async function translate() {
@@ -28,12 +30,12 @@ export async function translate() {
     drawNotice();
     drawForced();
     if (!explanation) {
-      document.title = text("title");
+      document.title = opening.title ?? text("title");
       find("unsure").hidden = true;
       return clear(target);
     }
     drawSentences(explanation);
-    explanation.model.name = modelName;
+    explanation.model.name = opening.name;
     show({ ...explanation, forced: options.prefix.length });
   } catch (error) {
     target.ariaBusy = "false";
@@ -41,10 +43,14 @@ export async function translate() {
   }
 }
 
-// Which number is not allowed, and which sentence was too long.
+// Which number is not allowed, what the model cannot read, and which sentence was too long.
 function drawNotice() {
-  const field = notAllowed(), long = explained?.sentences.find(sentence => sentence.cut);
+  const field = notAllowed(), sentences = explained?.sentences ?? [], long = sentences.find(sentence => sentence.cut);
+  const [source] = explained?.languages ?? [], unknown = new Set(sentences.flatMap(sentence => sentence.unknown));
   const notices = [
+    source && isInAnotherScript(sentences.map(sentence => sentence.text).join(" "), source)
+      && text("other script", { language: languageName(source) }),
+    unknown.size && text("unknown", { list: [...unknown].slice(0, MAX_NAMED).map(visible).join(" ") }),
     field && text("not allowed", { name: text(field.id.replace("-", " ")), min: field.min, max: field.max, used: field.defaultValue }),
     long && text("cut", { ...long.cut, end: long.text.slice(0, long.cut.at).slice(-30) }),
   ];
@@ -82,9 +88,25 @@ export function drawOptions() {
   drawNotice();
   drawForced();
   const languages = request.languages ?? translator.about.languages, [source] = languages;
-  drawHeading(languages, { ...translator.about.size, name: modelName });
+  drawHeading(languages, { ...translator.about.size, name: opening.name });
+  drawExamples(languages);
   find("input").lang = source;
   find("input-label").textContent = text("type here", { language: languageName(source) });
+}
+
+// What can be asked: sentences to begin with, in the language that they are in, and how much the model can read.
+function drawExamples(languages) {
+  const { about } = translator, [source] = languages;
+  const examples = String(languages) === String(about.languages) ? opening.examples ?? [] : [];
+  const button = sentence => {
+    const made = make("button", { type: "button", className: "plain", lang: source, dir: "auto" }, sentence);
+    made.addEventListener("click", () => type(sentence));
+    return made;
+  };
+  clear(find("examples"), ...examples.map(button));
+  const key = about.tokenizer === "word" ? "vocabulary of words" : "vocabulary";
+  find("vocabulary").textContent = text(key, { count: about.pieces.toLocaleString(language) });
+  find("offered").hidden = false;
 }
 
 // The directions that the model has learned, if they are several.
@@ -97,9 +119,7 @@ function drawDirections() {
   find("direction").value = directions.findIndex(one => String(one) === String(request.languages));
 }
 
-// `opening` is the sentence to begin with and the name of the model.
-export function startLive(ready, opening) {
-  modelName = opening.name;
+export function startLive(ready) {
   setTranslator(ready);
   setForce(prefix => {
     request.prefix = prefix;

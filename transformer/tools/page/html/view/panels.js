@@ -5,7 +5,7 @@ import { drawAttentionPanel } from "./attention_panel.js";
 import { drawTranslation } from "./confidence.js";
 import { find, walkWithArrows } from "./dom.js";
 import { drawSearch } from "./search.js";
-import { data, setData } from "./state.js";
+import { data, opening, setData } from "./state.js";
 import { drawStepwise } from "./stepwise.js";
 import { language, text } from "./texts.js";
 import { drawTree } from "./tree.js";
@@ -24,7 +24,7 @@ export function drawHeading([source, target], model) {
 
 function drawTop() {
   const [source, target] = data.languages;
-  document.title = `${data.text} → ${data.translation}`;
+  document.title = opening.title ?? `${data.text} → ${data.translation}`;
   drawHeading(data.languages, data.model);
   // Of a text of several sentences the panels show one, and the top the whole translation.
   find("source-text").textContent = data.text || text("nothing");

@@ -13,6 +13,14 @@ export function setForce(action) {
   force = action;
 }
 
+// What the page begins with: { text, name }, and where the export gave them title, examples and what_if (see
+// tools/page/examples.py).
+export let opening = {};
+
+export function setOpening(given) {
+  opening = given;
+}
+
 // The translator of this page, where its weights lie in it (see runtime/client.js).
 export let translator = null;
 

@@ -14,9 +14,11 @@ const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Nko}\p{Scrip
 export const isolated = value => (RIGHT_TO_LEFT.test(value) ? `\u2068${value}\u2069` : value);
 const fill = (pattern, values) => pattern.replace(/\{(\w+)\}/g, (_, name) => isolated(values[name]));
 
+export const isText = key => key in TEXTS[language];
+
 // The text of a key; {name} in it stands for a value.
 export function text(key, values = {}) {
-  if (!(key in TEXTS[language])) throw new Error(`no text “${key}” in ${language}`);
+  if (!isText(key)) throw new Error(`no text “${key}” in ${language}`);
   return fill(TEXTS[language][key], values);
 }
 
