@@ -51,14 +51,18 @@ def targets_of(translator: Translator, texts: list[str]) -> list[list[int]]:
     return [translator.target_tokenizer.ids(best.pieces) for [best] in found]
 
 
-@pytest.mark.parametrize("variant", others_long([*VARIANTS], short=2))
+def beginnings(translator: Translator, texts: list[str]) -> list[list[int]]:
+    return [ids[: 3 + number] for number, ids in enumerate(targets_of(translator, texts))]
+
+
+@pytest.mark.parametrize("variant", others_long([*VARIANTS], short=1))
 def test_a_translation_is_as_probable_without_a_part_as_on_the_page(
     browser: Chromium, tmp_path: Path, variant: str
 ) -> None:
     translator = untrained(TEXTS, **VARIANTS[variant])
     opened = opened_page(browser, tmp_path / "page.html", translator)
     page_translator = rounded(translator, "float16")
-    text, [target] = TEXTS[3], targets_of(page_translator, [TEXTS[3]])
+    text, [target] = TEXTS[3], beginnings(page_translator, [TEXTS[3]])
     head = Head("cross", 1, 1)
     assert head in heads_of(translator.model)
     for part, modify in [(None, {}), *MODIFY.items(), (head, {"heads": [head._asdict()]})]:
@@ -72,7 +76,7 @@ def test_a_translation_is_as_probable_without_a_part_as_on_the_page(
 
 
 def test_several_sentences_are_measured_as_each_is_alone(translator: Translator) -> None:
-    targets = targets_of(translator, SENTENCES)
+    targets = beginnings(translator, SENTENCES)
     for part in (None, *MODIFY, Head("encoder", 0, 0)):
         together = mean_probabilities(translator, SENTENCES, targets, part)
         alone = [
@@ -126,6 +130,7 @@ def wait_for_switch(opened: Opened, text: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_click_shows_where_a_switch_matters_with_the_numbers_of_python(
     browser: Chromium, translator: Translator, tmp_path: Path
 ) -> None:
@@ -158,6 +163,7 @@ def test_a_click_shows_where_a_switch_matters_with_the_numbers_of_python(
     opened.close()
 
 
+@pytest.mark.long
 def test_the_verdict_names_the_words_that_change(browser: Chromium, translator: Translator, tmp_path: Path) -> None:
     opened = opened_page(browser, tmp_path / "page.html", translator)
     opened.page.locator("#tab-what-if").click()
@@ -179,6 +185,7 @@ def test_the_verdict_names_the_words_that_change(browser: Chromium, translator: 
     opened.close()
 
 
+@pytest.mark.long
 def test_an_example_is_translated_at_a_click_and_the_title_is_the_one_given(
     browser: Chromium, translator: Translator, tmp_path: Path
 ) -> None:
@@ -199,7 +206,7 @@ def test_an_example_is_translated_at_a_click_and_the_title_is_the_one_given(
 UNKNOWN = "text => translator.explain(text).then(found => found.sentences.flatMap(one => one.unknown))"
 
 
-@pytest.mark.parametrize("kind", others_long(["bpe", "word", "char", "unigram"], short=2))
+@pytest.mark.parametrize("kind", others_long(["bpe", "word", "char", "unigram"], short=1))
 def test_what_the_vocabulary_lacks_is_named_as_in_the_terminal(browser: Chromium, tmp_path: Path, kind: Kind) -> None:
     translator = untrained(TEXTS, kind)
     opened = opened_page(browser, tmp_path / "page.html", translator)
@@ -211,6 +218,7 @@ def test_what_the_vocabulary_lacks_is_named_as_in_the_terminal(browser: Chromium
     opened.close()
 
 
+@pytest.mark.long
 def test_a_text_in_another_script_is_noticed_as_in_the_terminal(
     browser: Chromium, translator: Translator, tmp_path: Path
 ) -> None:
@@ -236,6 +244,7 @@ def test_a_text_in_another_script_is_noticed_as_in_the_terminal(
         opened.close()
 
 
+@pytest.mark.long
 def test_a_damaged_page_says_so_in_the_language_that_is_chosen(
     browser: Chromium, translator: Translator, tmp_path: Path
 ) -> None:

@@ -106,20 +106,25 @@ def shuffled(text: str, seed: int = SEED) -> str:
     return " ".join(words)
 
 
-def _teacher_forced(model: Transformer, source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
-    """log p of each label, the source's padding (if it has any) being looked at."""
-    return model(source, inputs).log_softmax(dim=-1).gather(2, labels[..., None]).squeeze(2)
+def _with_visible_padding(model: Transformer, source: list[int], target: list[int]) -> list[float]:
+    """log p of each id and of EOS where padding after the source is looked at."""
+    inputs, labels = inputs_and_labels([target])
+    logits = model(torch.tensor([[*source, EOS, *[PAD] * PADDING]]), inputs)
+    return logits.log_softmax(dim=-1).gather(2, labels[..., None])[0, :, 0].tolist()
 
 
-def _step_by_step(model: Transformer, source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
-    """log p of each label as a search sees it, where without the causal mask each new token changes the states of all
-    before it; 0 at padding."""
-    memory, found = model.encode(source, padding_mask(source, PAD)), torch.zeros(labels.shape)
+def _step_by_step(model: Transformer, source: Tensor, targets: list[list[int]]) -> list[list[float]]:
+    """log p of each id and of EOS as a search sees it: without the causal mask each new token changes the states of
+    all before it."""
+    memory, (inputs, labels) = model.encode(source, padding_mask(source, PAD)), inputs_and_labels(targets)
+    found: list[list[float]] = [[] for _ in targets]
     for step in range(inputs.size(1)):
-        rows = (labels[:, step] != PAD).nonzero()[:, 0]  # padding would be looked at
+        rows = [row for row, ids in enumerate(targets) if step <= len(ids)]  # padding would be looked at
         visible = None if memory.visible is None else memory.visible[rows]
         logits = model.decode(inputs[rows, : step + 1], Memory(memory.states[rows], visible))[:, -1]
-        found[rows, step] = logits.log_softmax(dim=-1).gather(1, labels[rows, step, None]).squeeze(1)
+        chosen = logits.log_softmax(dim=-1).gather(1, labels[rows, step, None]).squeeze(1)
+        for row, value in zip(rows, chosen.tolist(), strict=True):
+            found[row].append(value)
     return found
 
 
@@ -136,14 +141,9 @@ def mean_probabilities(
     with eval_mode(model):
         if part == "causal":
             source = pad([[*ids, EOS] for ids in sources])
-            found = _step_by_step(model, source, *inputs_and_labels(targets)).tolist()
+            found = _step_by_step(model, source, targets)
         elif part == "padding":
-            found = [
-                _teacher_forced(model, torch.tensor([[*ids, EOS, *[PAD] * PADDING]]), *inputs_and_labels([target]))[
-                    0
-                ].tolist()
-                for ids, target in zip(sources, targets, strict=True)
-            ]
+            found = [_with_visible_padding(model, *pair) for pair in zip(sources, targets, strict=True)]
         else:
             found = token_log_probabilities([model], sources, targets, translator.default_batch_tokens)
     return [math.exp(math.fsum(row) / (len(ids) + 1)) for row, ids in zip(found, targets, strict=True)]
