@@ -93,14 +93,14 @@ def piece_numbers(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
 
 def test_in_a_text_without_spaces_each_piece_has_a_line(browser: Chromium, path: Path) -> None:
     translator = sharp("bpe", None, [*TEXTS, "我们去公园", "他有一本书"])
-    text = "我们去公园 mit dem Hund"
+    text = "我们去公园 der kleine Hund"
     explanation = explain(translator, text, replace(SEARCH, method="sampling"))
     path.write_text(page(explanation), encoding="utf-8")
     opened = Opened(browser, path)
     tokenizer, head = translator.source_tokenizer, default_head(translator.model.config)
     sides = [explanation["source"][:-1], explanation["target"][1:-1]]
     pair = TokenPair(*(of for side in sides for of in (tokenizer.ids(side), piece_numbers(tokenizer, side))))
-    assert opened.page.evaluate(WORDS, "source")[-3:] == ["mit", "dem", "Hund"]
+    assert opened.page.evaluate(WORDS, "source")[-3:] == ["der", "kleine", "Hund"]
     assert len(opened.page.evaluate(WORDS, "source")) == max(pair.source_words) + 1 > 4
     links = _links(_cross_attention(translator, [pair])[0], head, pair)
     assert [tuple(link) for link in opened.page.evaluate(LINES)] == links
