@@ -209,8 +209,8 @@ def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) ->
     arguments = ["--checkpoint", "run", "--n-best", "5", "--max-length", "8", "--", text]
     rows = [line.split("\t") for line in ok("translate", *arguments, cwd=run.parent).splitlines()]
     assert len(rows) == 5
-    assert {number for number, _, _ in rows} == {"1"}
-    scores = [float(score) for _, score, _ in rows]
+    assert {number for number, *_ in rows} == {"1"}
+    scores = [float(score) for _, score, *_ in rows]
     assert scores == sorted(scores, reverse=True)
 
 
