@@ -18,7 +18,7 @@ SEARCH = replace(BEAM, length_ratio=1.0, length_extra=3)
 
 def untrained(texts: list[str], kind: Kind = "bpe", tags: Sequence[str] = (), **changes: object) -> Translator:
     torch.manual_seed(1)
-    settings = tokenizer_settings(kind, 70)
+    settings = tokenizer_settings(kind, 40 if kind == "unigram" else 70)
     tokenizer = train_tokenizer([*texts * 3, "<script>&"], settings, tags)
     # Numbers of layers and heads that differ, so that no swapped attentions fit by chance.
     cross = {**model_dict()["decoder"]["cross_attention"], "heads": 2}  # type: ignore[index]
