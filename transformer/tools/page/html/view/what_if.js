@@ -120,7 +120,8 @@ const exact = share => `${(100 * share).toFixed(1)}%`;
 // The two translations side by side, with their probabilities; where the source was shuffled, the order it had; and what
 // the model with the changes thinks of the translation as it was.
 async function compare() {
-  const modify = modification(), { languages, target_ids } = data;
+  const modify = modification(), names = switchedOff(), { languages, target_ids } = data;
+  drawOffers(names);
   const [after, again] = await Promise.all([
     askChanged(data.text, { ...searchOptions(), modify }),
     askAgain(data.text, { languages, prefix: target_ids.slice(1), modify }),
@@ -135,13 +136,12 @@ async function compare() {
   };
   side("before", data, after);
   side("after", after, data);
-  const names = switchedOff(), changes = changedWords(pieces(data), pieces(after));
+  const changes = changedWords(pieces(data), pieces(after));
   find("verdict").textContent = names.length ? [
     text(changes.length ? "verdict changed" : "verdict same", { changes: changes.join("; ") }),
     text("verdict probability", { before: exact(meanProbability(data)), after: exact(meanProbability(again)) }),
     ...names.map(name => text(`without ${name}`)),
   ].join(" ") : text("verdict none");
-  drawOffers(names);
 }
 
 // For what is switched off a sentence where that matters, if the export has found one in this language.
