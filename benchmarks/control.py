@@ -76,8 +76,7 @@ def main() -> None:
     started = time.perf_counter()
     row("nothing kept", score(unkept, sources, references), f"{time.perf_counter() - started:.0f} s")
     started = time.perf_counter()
-    loops = TranslatorSettings(source_language=arguments.source, search=SearchSettings(no_repeat=0))
-    found = translator.translate(sources, loops.search)
+    found = translator.translate(sources, SearchSettings(no_repeat=0))
     value = float(bleu(translator.target_language).corpus_score(found, [list(references)]).score)
     row("loops stay (no_repeat=0)", value, f"{time.perf_counter() - started:.0f} s")
 
