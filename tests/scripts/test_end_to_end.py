@@ -275,7 +275,7 @@ def test_a_sweep_of_train_ends_in_a_table_of_its_scores(home: Path) -> None:
             (["model.heads=5"], "heads=5 does not divide"),
             (["model.heads=eight"], "model.heads=eight must be a whole number"),
             (["model.hed=3"], "model.hed"),
-            (["model.dropout=null"], "model.dropout=null must be a number"),
+            (["training.label_smoothing=null"], "training.label_smoothing=null must be a number"),
             (["model.positions=absolute"], "choose one of sinusoidal, learned, rotary"),
             (
                 ["model.positions=learned", "model.max_length=12"],

@@ -63,7 +63,7 @@ def test_of_several_sentences_the_words_of_the_one_that_is_shown_are_underlined(
     browser: Chromium, translator: Translator, tmp_path: Path
 ) -> None:
     translator, path = rounded(translator, "float16"), tmp_path / "page.html"
-    path.write_text(build(translator, "float16", " ".join(SENTENCES)), encoding="utf-8")
+    path.write_text(build(translator, "float16", "\n".join(SENTENCES)), encoding="utf-8")
     opened = Opened(browser, path)
     opened.page.locator("#sentence-choice").wait_for()
     opened.choose("method", "greedy")

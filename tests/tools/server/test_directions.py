@@ -4,6 +4,7 @@ import re
 import shutil
 import socket
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,8 @@ def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path
     directions = served([("engine", tmp_path / "engine")])
     assert list(directions) == [("en", "fr"), ("fr", "en")]
     for direction, ours in zip(directions.values(), (translator, translator.in_direction("fr", "en")), strict=True):
-        assert direction.translator.translate("ein Haus") == ours.translate("ein Haus")
+        once = replace(BEAM, no_repeat=0)  # a second search of that engine may find others
+        assert direction.translator.translate("ein Haus", once) == ours.translate("ein Haus", once)
         assert (direction.page, direction.why_no_page) == (None, "the weights of an export are another program's")
 
 
