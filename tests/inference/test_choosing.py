@@ -207,7 +207,7 @@ def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
     settings, own = replace(SCORE, choose="rerank", reverse="x", samples=6), copy.copy(translator)
     own.defaults = Defaults(length_penalty=-3.0)
     unsaid, said, other = (
-        Chooser(model, settings, reverse).n_best(TEXTS, replace(SAMPLING, length_penalty=penalty))[-1]
+        Chooser(model, settings, reverse).n_best(TEXTS, replace(SAMPLING, length_penalty=penalty, no_repeat=0))[-1]
         for model, penalty in ((own, None), (translator, -3.0), (translator, reverse.defaults.length_penalty))
     )
     assert unsaid == said
