@@ -111,7 +111,7 @@ def anchors(document: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in PROJECT.glob("docs/*.md"))]
+    "name", [str(path.relative_to(PROJECT)) for pattern in ("*.md", "docs/*.md") for path in PROJECT.glob(pattern)]
 )
 def test_documents_link_only_to_files_and_headings_that_are_there(name: str) -> None:
     document = PROJECT / name

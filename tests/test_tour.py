@@ -1,4 +1,4 @@
-"""docs/tour.md and docs/library.md are run from top to bottom; what they print and draw is what they show.
+"""docs/tour.md, docs/library.md and the code of README.md run from top to bottom, and print and draw what they show.
 
 The tour is executed as the notebook that is made from it. `RUN=FOLDER jupyter execute docs/tour.ipynb` draws its
 pictures anew, those of a trained model from the run in FOLDER.
@@ -62,11 +62,12 @@ def printed(cell: nbformat.NotebookNode) -> str:
 
 
 @pytest.mark.long
-def test_the_library_page_trains_a_model_and_decodes_with_a_cache() -> None:
+@pytest.mark.parametrize("page", ["../README.md", "library.md"])
+def test_the_page_trains_a_model_and_decodes_with_it(page: str) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # its tensors are small: more threads would wait for each other
     try:
-        for code, printed, shown in play("library.md"):
+        for code, printed, shown in play(page):
             assert printed == shown, code
     finally:
         torch.set_num_threads(threads)

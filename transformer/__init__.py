@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from transformer.model.config import ModelConfig
     from transformer.model.transformer import Transformer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["ModelConfig", "Transformer", "Translator"]
 PLACES = {
     "ModelConfig": "transformer.model.config",

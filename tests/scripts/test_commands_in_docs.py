@@ -18,7 +18,8 @@ from transformer.training.sizing import choose
 
 PROJECT = Path(__file__).parents[2]
 # The recipes of CONTRIBUTING.md make settings that are not here; tests/test_contributing.py carries them out.
-TEXTS = [PROJECT / "README.md", *PROJECT.glob("docs/*.md"), *PROJECT.glob("data/*/README.md"), PROJECT / "docs/demo.py"]
+PATTERNS = ("README*.md", "CHANGELOG.md", "docs/*.md", "data/*/README.md", "docs/demo.py")
+TEXTS = [path for pattern in PATTERNS for path in PROJECT.glob(pattern)]
 NAMES = sorted(path.stem for path in PROJECT.glob("scripts/*.py"))
 COMMAND = re.compile(rf"(?:^|[ (])(?:python |torchrun .*)?(?:scripts/)?({'|'.join(NAMES)})\.py +([^;]+)")
 # Mistakes that docs/speed.md measures, a preset that docs/training.md says how to write, and what only Hydra takes.
@@ -37,8 +38,8 @@ STAGES = {
 def lines(path: Path) -> list[str]:
     """The lines of code blocks, and the code within other text."""
     text = path.read_text(encoding="utf-8")
-    if path.name == "README.md":
-        text = re.sub(r"^\|[^|]*\|", "|", text, flags=re.MULTILINE)  # how commands looked before
+    if path.name == "CHANGELOG.md":
+        text = re.sub(r"^\|[^|]*\|", "|", text, flags=re.MULTILINE)  # how commands looked in the release before
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     spans = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
     whole = "".join(block for language, block in blocks if language in ("", "bash")).replace("\\\n", " ").splitlines()
