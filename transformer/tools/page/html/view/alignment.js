@@ -46,6 +46,13 @@ function linksOf(source, target) {
   });
 }
 
+// Each word of the translation with the word that it comes from; none where there is no cross-attention.
+export function wordLinks() {
+  const [source, target] = [unitsOf(data.source), unitsOf(data.target)];
+  if (!data.attention.cross.length || !source.length) return [];
+  return linksOf(source, target).map((from, to) => [target[to].text, source[from].text]);
+}
+
 export function drawAlignment() {
   const [source, target] = [unitsOf(data.source), unitsOf(data.target)];
   find("alignment-part").hidden = !data.attention.cross.length || !source.length || !target.length;

@@ -34,7 +34,7 @@ const SYMBOLS = {
 };
 
 // Which attention, layer and head is unfolded, and the pair of pieces that is followed through all matrices.
-const unfolded = { attention: "cross", layer: 0, head: 0 };
+export const unfolded = { attention: "cross", layer: 0, head: 0 };
 const pair = { query: 0, key: 0 };
 const askTrace = latest();
 
@@ -99,7 +99,7 @@ function stageIn(stage) {
   const { norm, positions, encoder, decoder, feed_forward } = translator.about.model;
   const { score } = { encoder: encoder.self_attention, decoder: decoder.self_attention, cross: decoder.cross_attention }[unfolded.attention];
   const kind = {
-    embedding: ["sinusoidal", "learned"].includes(positions) ? "" : "alone",
+    embedding: { sinusoidal: "sinusoidal", learned: "" }[positions] ?? "alone",
     projections: score === "concat" ? "concat" : "",
     product: ["additive", "concat"].includes(score) ? score : "",
     "add norm": norm === "pre" ? "pre" : "",

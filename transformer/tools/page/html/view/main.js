@@ -4,9 +4,10 @@ import { startTranslator } from "../runtime/client.js";
 import { find } from "./dom.js";
 import { drawHistory, startHistory } from "./history.js";
 import { drawOptions, startLive } from "./live.js";
-import { draw, show } from "./panels.js";
+import { draw, show, showPanel } from "./panels.js";
 import { setOpening } from "./state.js";
 import { drawLanguages, isText, text, writeTexts } from "./texts.js";
+import { startTour } from "./tour.js";
 
 async function start() {
   const read = id => find(id) && JSON.parse(find(id).textContent);
@@ -30,6 +31,7 @@ async function start() {
     find("notice").textContent = text("starting");
     startLive(await startTranslator());
     startHistory(read("history"));
+    startTour(showPanel);
   } catch (error) {
     find("notice").textContent = "";
     find("status").textContent = error.message;

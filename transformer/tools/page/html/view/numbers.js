@@ -24,8 +24,9 @@ export function drawNumbers(matrix, onPick) {
 
   let at = { row: 0, column: 0 };
   const describe = ({ row, column }) => {
-    const name = columnNames ? `“${isolated(columnNames[column])}”` : column + 1;
-    below.textContent = `${symbol} [“${isolated(rowNames[row])}”, ${name}] = ${shorter(values[row * columns + column])}`;
+    const piece = `“${isolated(rowNames[row])}”`, number = shorter(values[row * columns + column]);
+    // Pieces by name; positions and dimensions from 0, as in the equations.
+    below.textContent = columnNames ? `${symbol} [${piece}, “${isolated(columnNames[column])}”] = ${number}` : `${symbol} [${row}, ${column}] = ${number} (${piece})`;
   };
   const mark = (row, column) => {
     at = { row, column: column ?? at.column };

@@ -8,6 +8,7 @@ import { drawSearch } from "./search.js";
 import { data, opening, setData } from "./state.js";
 import { drawStepwise } from "./stepwise.js";
 import { language, text } from "./texts.js";
+import { drawTour } from "./tour.js";
 import { drawTree } from "./tree.js";
 import { drawWhatIf } from "./what_if.js";
 
@@ -56,6 +57,7 @@ export function draw() {
   drawTop();
   drawTabs();
   PANELS[panel]();
+  drawTour();
 }
 
 export function show(explanation) {
@@ -63,13 +65,14 @@ export function show(explanation) {
   draw();
 }
 
+export function showPanel(name) {
+  panel = name;
+  draw();
+}
+
 for (const name of Object.keys(PANELS)) {
   for (const kind of ["click", "focus"]) {
-    find(`tab-${name}`).addEventListener(kind, () => {
-      if (panel === name) return;
-      panel = name;
-      draw();
-    });
+    find(`tab-${name}`).addEventListener(kind, () => panel !== name && showPanel(name));
   }
 }
 walkWithArrows(find("tabs"), "[role=tab]:not([hidden])");

@@ -156,13 +156,17 @@ function drawOffers(names) {
   find("where-head").hidden = !offers.heads;
 }
 
-// The sentence, with that one change.
-function showOffer(name, { text: sentence, head }) {
+// One change alone.
+export function switchOff(name, head = null) {
   change = nothingOff();
   if (head) change.heads = [head];
   else if (name === "padding") change.padding = PADDING;
   else if (name === "shuffle") change.shuffle = SEED;
   else change.off.add(name);
+}
+
+function showOffer(name, { text: sentence, head }) {
+  switchOff(name, head);
   type(sentence);
 }
 
