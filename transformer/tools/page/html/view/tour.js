@@ -141,7 +141,7 @@ export function startTour(showPanel) {
   };
   find("tour-start").hidden = false;
   find("tour-start").addEventListener("click", () => {
-    if (!data) return;
+    if (!data || find("panels").hidden) return;  // no sentence
     goTo("pieces");
     find("station-title").focus();
   });
