@@ -137,6 +137,15 @@ def test_the_readme_says_how_many_lines_its_sitting_takes() -> None:
     assert abs(int(number.replace(",", "")) - lines) <= 50
 
 
+def test_the_architecture_says_how_many_lines_each_file_of_the_book_has() -> None:
+    page = (PROJECT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[.*?\]\(\.\./(.*?)\) \| (\d+) \|", page, re.MULTILINE)
+    assert rows
+    for path, number in rows:
+        lines = len((PROJECT / path).read_text(encoding="utf-8").splitlines())
+        assert abs(int(number) - lines) <= 5 + lines // 10, f"{path} has {lines} lines"
+
+
 @pytest.mark.parametrize("page", [path.name for path in PROJECT.glob("docs/*.md")])
 def test_the_pages_name_only_tests_that_are_there(page: str) -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (PROJECT / "docs" / page).read_text(encoding="utf-8"))
