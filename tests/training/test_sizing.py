@@ -19,7 +19,7 @@ from transformer.training.config import check_settings
 from transformer.training.sizing import COVERAGE, CURVE, PAIRS, CorpusSize, as_typed, choose, measure
 
 OWN = ("data.pairs=x.tsv",)
-# The presets by size that were tried (docs/quality.md).
+# The presets by size that were tried (docs/choose.md).
 ONES = {"training.schedule": "cosine", "training.averaging.kind": "exponential", "model.heads": 4, "model.norm": "pre"}
 TRIED: dict[int, dict[str, Any]] = {
     2_000: ONES

@@ -1,6 +1,6 @@
 """What a corpus decides of its training: settings that are null, read off a curve by the number of training pairs.
 
-The points of the curve are settings that were tried with corpora of these sizes (docs/quality.md). Between two points a
+The points of the curve are settings that were tried with corpora of these sizes (docs/choose.md). Between two points a
 setting grows evenly with the logarithm of the number of pairs, and before the first and after the last it stays.
 """
 
