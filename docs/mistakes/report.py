@@ -1,4 +1,4 @@
-"""A mistake beside the model without it: a table, pictures of the curves and of the attention, and docs/mistakes.md."""
+"""A mistake beside the model without it: a table, pictures of the curves and of the attention, and the two pages."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -152,18 +152,29 @@ def draw(comparison: Comparison, folder: Path) -> None:
         Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)  # a third of the size
 
 
-def write_page(comparisons: dict[str, Comparison], docs: Path) -> None:
-    """Puts the tables between the markers of docs/mistakes.md, and the pictures into docs/images/mistakes/."""
-    page, pictures = docs / "mistakes.md", docs / "images" / "mistakes"
-    text = page.read_text(encoding="utf-8")
+def with_labels(measured: str, other: str) -> str:
+    """A table with the header and the first column of another one, which is in another language."""
+    header, line, *rows = other.splitlines()
+    labels = [row.split(" | ", 1)[0] for row in rows]
+    values = [row.split(" | ", 1)[1] for row in measured.splitlines()[2:]]
+    return "\n".join([header, line, *(" | ".join(row) for row in zip(labels, values, strict=True))])
+
+
+def write_pages(comparisons: dict[str, Comparison], docs: Path) -> None:
+    """Puts the tables between the markers of docs/mistakes.md and of docs/mistakes.zh.md, whose labels stay, and the
+    pictures into docs/images/mistakes/."""
     blocks = {"all": summary(comparisons)} | {name: table(comparison) for name, comparison in comparisons.items()}
-    for name, block in blocks.items():
-        before, start, rest = text.partition(f"<!-- measured: {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        if not end:
-            raise ValueError(f"{page} has no place for {name}: <!-- measured: {name} --> and <!-- end --> on lines")
-        text = f"{before}{start}{block}\n{end}{after}"
+    for page in (docs / "mistakes.md", docs / "mistakes.zh.md"):
+        text = page.read_text(encoding="utf-8")
+        for name, block in blocks.items():
+            before, start, rest = text.partition(f"<!-- measured: {name} -->\n")
+            shown, end, after = rest.partition("\n<!-- end -->")
+            if not end:
+                raise ValueError(f"{page} has no place for {name}: <!-- measured: {name} --> and <!-- end --> on lines")
+            made = block if page.name == "mistakes.md" else with_labels(block, shown)
+            text = f"{before}{start}{made}{end}{after}"
+        atomic_write(page, text.encode())
+    pictures = docs / "images" / "mistakes"
     pictures.mkdir(parents=True, exist_ok=True)
     for comparison in comparisons.values():
         draw(comparison, pictures)
-    atomic_write(page, text.encode())

@@ -1,6 +1,6 @@
 """Trains a small model with each of the ten mistakes of zoo.py and measures what becomes of it.
 
-    python docs/mistakes/run.py                   # all ten; writes their pictures and numbers into docs/mistakes.md
+    python docs/mistakes/run.py                   # all ten; writes their pictures and numbers into both pages
     python docs/mistakes/run.py no_causal_mask    # one: the numbers on stdout, the pictures beside the run
 
 A run takes one to two minutes on two CPU cores, and goes into runs/mistakes/NAME. One that is finished is not trained
@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from docs.mistakes.report import compare, draw, table, write_page
+from docs.mistakes.report import compare, draw, table, write_pages
 from docs.mistakes.zoo import MISTAKES, REFERENCES
 from transformer.cli.compose import compose
 from transformer.cli.train import model_settings, of_run, read_run_settings
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str], overrides: Sequence[str] = (), runs: Path = P
             draw(comparisons[name], runs / name)
             print(f"{MISTAKES[name].title} ({runs / name})\n\n{table(comparisons[name])}\n")
     if not options.names:
-        write_page(comparisons, PROJECT / "docs")
+        write_pages(comparisons, PROJECT / "docs")
 
 
 if __name__ == "__main__":
