@@ -12,7 +12,7 @@ from transformer.model.config import SCORES, AttentionConfig
 from transformer.model.kv_cache import KeyValues, KVCache
 from transformer.model.masks import Visible
 
-# What is added to the scores, to say how far apart query and key are.
+# Numbers added to the scores, which depend on the distance between query and key.
 PositionBias = Float[Tensor, "#batch heads #all_queries keys"]
 
 
@@ -32,8 +32,8 @@ class AttentionRecord(NamedTuple):
 def attention_weights(
     scores: Float[Tensor, "batch heads queries keys"], visible: Visible | None = None
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """The share of each query's attention that goes to each key: a softmax over the visible keys. (To a query that sees
-    none, all are alike.)"""
+    """The share of each query's attention that goes to each key: a softmax over the visible keys. (If a query sees no
+    key, all get the same share.)"""
     return softmax(scores if visible is None else torch.where(visible, scores, torch.finfo(scores.dtype).min))
 
 
@@ -44,7 +44,7 @@ def attention(
     visible: Visible | None = None,
     scale: float = 1.0,
 ) -> Float[Tensor, "batch heads queries value_dim"]:
-    """softmax(scale · Q Kᵀ) V (Vaswani et al. 2017, equation 1, where scale = 1/√d_k), written out.
+    """softmax(scale · Q Kᵀ) V (Vaswani et al. 2017, equation 1, with scale = 1/√d_k), written out.
 
     The equation by itself, for reading, tests and docs/tour.md; the model calls `MultiHeadAttention`.
     """
@@ -60,8 +60,8 @@ def split_heads(
 def group_by_sentence(
     vectors: Float[Tensor, "rows heads length width"], sentence_count: int
 ) -> Float[Tensor, "sentence_count heads all_length width"]:
-    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer. Raises ValueError where
-    the sentences have not equally many rows."""
+    """Puts the vectors of all rows of a sentence one after the other: fewer rows, each longer. Raises ValueError if
+    the sentences do not all have the same number of rows."""
     if vectors.size(0) == sentence_count:
         return vectors
     if vectors.size(0) % sentence_count:
@@ -73,7 +73,7 @@ def group_by_sentence(
 
 
 class Projections(nn.Module):
-    """Several linear layers of the same states. (To translate, `inference.packing` makes one product of them.)"""
+    """Several linear layers, applied to the same states. (For translating, `inference.packing` joins them into one.)"""
 
     def forward(self, states: Float[Tensor, "rows length dim"], *layers: nn.Module) -> list[Tensor]:
         return [layer(states) for layer in layers]
@@ -101,8 +101,8 @@ class MultiHeadAttention(nn.Module):
         self.rotation = rotation
 
     def project_kv(self, states: Float[Tensor, "rows keys dim"], offset: int = 0) -> KeyValues:
-        """Projects the states to look at; `offset` is the position of the first one (rotary positions need it)."""
-        # Contiguous once, where a matrix multiplication would copy them at every step.
+        """Projects the states that queries will look at; `offset` is the position of the first state (for rotary)."""
+        # Made contiguous here once; otherwise a matrix multiplication would copy them at every step.
         keys, values = self._split_kv(self.key(states), self.value(states), offset)
         return KeyValues(keys.contiguous(), values.contiguous())
 
@@ -114,7 +114,7 @@ class MultiHeadAttention(nn.Module):
     def project(
         self, states: Float[Tensor, "rows length dim"], offset: int = 0
     ) -> tuple[Float[Tensor, "rows heads length head_dim"], KeyValues]:
-        """Queries, keys and values of the same states: those of self-attention."""
+        """Queries, keys and values of the same states, for self-attention."""
         queries, keys, values = self.projections(states, self.query, self.key, self.value)
         return self._split_queries(queries, offset), self._split_kv(keys, values, offset)
 
@@ -153,14 +153,14 @@ class MultiHeadAttention(nn.Module):
         position_bias: PositionBias | None = None,
         record: list[Tensor] | None = None,
     ) -> Float[Tensor, "rows queries dim"]:
-        """What each query gets from the keys and values that are visible to it. A `position_bias` is added to the
-        scores; `record` collects the weights, each batch × heads × queries × keys.
+        """The output for each query, from the keys and values that are visible to it. `position_bias` is added to the
+        scores; the weights [batch, heads, queries, keys] are appended to `record`.
 
-        In a beam search the hypotheses of a sentence are several rows of `queries`, but share one row of the source's
-        `key_values`: their queries stand one after another, as queries of that sentence.
+        In a beam search a sentence has several rows of `queries`, one per hypothesis, but one row of the source's
+        `key_values`: so its queries are put one after another into one row.
 
         `visible` is bool and broadcasts to [batch, heads, queries, keys], True where a query may look. Raises
-        ValueError for a mask of another type: torch's kernel would add its numbers.
+        ValueError for a mask of another type: torch's kernel would add its numbers to the scores.
         """
         if visible is not None and visible.dtype != torch.bool:
             raise ValueError(f"a mask must be torch.bool, True where attention may look, not {visible.dtype}")

@@ -1,4 +1,4 @@
-"""What a model is made of, as plain typed data: it comes from YAML and goes into every checkpoint.
+"""The settings of a model, as plain typed data: they come from YAML and go into every checkpoint.
 
 The defaults are those of the paper's base model, as in configs/model/base.yaml (a test compares the two).
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from transformer.config import Registry, SettingError, Settings, check_names, merge, read_fields, shown
 
-# Classes by the names of settings. To add one: a class in the file that is named, and a line here.
+# The class for each name in the settings. To add one: write a class in the file that is named, and add a line here.
 SCORES: Registry[Any] = Registry(
     dot="transformer.model.scores:DotProduct",
     scaled_dot="transformer.model.scores:ScaledDotProduct",
@@ -25,7 +25,7 @@ POSITIONS: Registry[Any] = Registry(
     none="transformer.model.positions:NoPositions",
 )
 
-# Far above the sizes of any real model; whether it fits into memory is checked apart from that.
+# Far above the sizes of any real model; whether the model fits into memory is checked elsewhere.
 Size = Annotated[int, ">= 1", "<= 1000000"]
 Layers = Annotated[int, ">= 1", "<= 200"]
 Rate = Annotated[float, ">= 0", "< 1"]
@@ -87,7 +87,7 @@ class DecoderConfig(Settings):
 
 @dataclass(frozen=True, init=False)
 class ModelConfig:
-    """Everything that fixes the shape of a Transformer; `ModelConfig()` is the paper's base model."""
+    """All settings of a Transformer; `ModelConfig()` is the paper's base model."""
 
     source_vocab_size: Size
     """how many ids there are on the side of the source"""
@@ -130,15 +130,15 @@ class ModelConfig:
         encoder: EncoderConfig | dict[str, Any] | None = None,
         decoder: DecoderConfig | dict[str, Any] | None = None,
     ) -> None:
-        """`heads` (8), `layers` (6) and `score` (scaled_dot) are for all attentions and both stacks, but where a part
-        sets its own. A part may be a plain dict, also of some of its settings: encoder={"layers": 12}.
+        """`heads` (8), `layers` (6) and `score` (scaled_dot) are for all attentions and both stacks, unless a part
+        sets its own. A part may be a dict with only some of its settings: encoder={"layers": 12}.
 
-        Raises ValueError, naming the setting, for a value that is not allowed or a combination that cannot be built.
+        Raises ValueError that names the setting, for a value that is not allowed or a combination that does not work.
         """
         attention = {key: value for key, value in {"heads": heads, "score": score}.items() if value is not None}
         stack = {} if layers is None else {"layers": layers}
         if (attention or stack) and (isinstance(encoder, EncoderConfig) or isinstance(decoder, DecoderConfig)):
-            raise ValueError("heads, layers and score are for parts that are not given whole: set them in these parts")
+            raise ValueError("heads, layers and score: set them in the EncoderConfig and DecoderConfig that you give")
         shared = AttentionConfig(**attention)  # type: ignore[arg-type]
         below = {
             "feed_forward": FeedForwardConfig(),
@@ -192,7 +192,7 @@ class ModelConfig:
 
 
 def read_model(settings: dict[str, Any]) -> ModelConfig:
-    """Reads the settings of a model, strictly, before there are tokenizers: some size stands in for each vocabulary's.
+    """Checks and reads the settings of a model before there are tokenizers; the vocabularies get a size of 100.
 
     Raises ValueError.
     """

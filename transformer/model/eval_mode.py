@@ -1,4 +1,4 @@
-"""A model as it is used, not trained."""
+"""A model in evaluation mode, without dropout."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from torch import nn
 
 @contextmanager
 def eval_mode(*models: nn.Module) -> Iterator[None]:
-    """The models without dropout; when it ends, even by an error, each of their parts is as it was before."""
+    """Switches the models to evaluation; at the end, even after an error, each part has its former mode again."""
     training = [(part, part.training) for model in models for part in model.modules()]
     for model in models:
         model.eval()

@@ -1,4 +1,4 @@
-"""What a decoder keeps from one step to the next, so that no position is computed twice: a key-value cache.
+"""The key-value cache: what a decoder keeps from one step to the next, so that no position is computed twice.
 
 In training the cache is empty and a whole target is one step. In a search a step takes one new id for each hypothesis.
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transformer.model.masks import SourceVisible
 
-# A buffer that is full is copied into one with room for so many positions more.
+# A full buffer is copied into one with room for this number of further positions.
 ROOM = 8
 
 
@@ -58,8 +58,8 @@ class KVCache(NamedTuple):
 
 
 class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again: keys and values of the target so far, one row for each hypothesis,
-    and of the source, one row for each sentence."""
+    """The cache of a decoder layer: keys and values of the target so far, one row for each hypothesis, and of the
+    source, one row for each sentence."""
 
     target: KVCache
     source: KeyValues | None
@@ -71,7 +71,7 @@ class Cache(NamedTuple):
     layers: the keys and values of each decoder layer
     memory_visible: `Memory.visible`
     length: how many positions have been decoded
-    hypotheses: rows of each sentence; they stand together
+    hypotheses: how many rows each sentence has; they are neighbors
     """
 
     layers: tuple[LayerCache, ...]
@@ -82,8 +82,8 @@ class Cache(NamedTuple):
     def select(
         self, origins: Int[Tensor, "batch hypotheses"] | None, sentences: Int[Tensor, " sentences"] | None = None
     ) -> Cache:
-        """Keeps `sentences` (None: all); `origins` says which hypothesis each one of a sentence continues (None: each
-        continues itself)."""
+        """Keeps `sentences` (None: all). `origins` says, for each new hypothesis of a sentence, which old one it
+        continues (None: each continues itself)."""
         layers, memory_visible, length, hypotheses = self
         kept = sentences
         if kept is None:

@@ -62,7 +62,7 @@ class AddNorm(nn.Module):
 
 
 def build_self_attention(config: ModelConfig, attention: AttentionConfig) -> MultiHeadAttention:
-    """Self-attention, with the rotation of queries and keys if the model's positions are of that kind."""
+    """Self-attention, with the rotation of queries and keys if the model has rotary positions."""
     head_dim, _ = attention.head_dims(config.dim)
     rotation = build_positions(QueryKeyPositions, config.positions, head_dim, config.max_length)
     return MultiHeadAttention(config.dim, attention, rotation)
@@ -108,7 +108,7 @@ class DecoderLayer(nn.Module):
         if self.cross_attention is not None:
             self.add_norm_cross = AddNorm(config)
             if config.norm == "pre" and not self.cross_attention.score.uses_query:
-                self.add_norm_cross.norm = nn.Identity()  # a norm of states that nothing uses would get no gradient
+                self.add_norm_cross.norm = nn.Identity()  # its output is not used, so a norm would get no gradient
         self.add_norm_feed = AddNorm(config)
 
     def init_cache(self, memory: Float[Tensor, "batch source dim"]) -> LayerCache:
@@ -126,12 +126,12 @@ class DecoderLayer(nn.Module):
         position_bias: PositionBias | None = None,
         record: AttentionRecord | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], LayerCache]:
-        """`states` stand at the positions from `offset` on, behind those in `cache`."""
+        """The first of `states` is at the position `offset`, after those in `cache`."""
         self_weights, cross_weights = (record.decoder, record.cross) if record else (None, None)
         target, source, cross = cache.target, cache.source, self.cross_attention
 
         def masked_self_attention(x: States) -> States:
-            nonlocal target  # x is the sublayer's input, normalized if norm=pre: only now can its keys be made
+            nonlocal target  # x is the sublayer's input, normalized if norm=pre: its keys can be computed only here
             queries, new = self.self_attention.project(x, offset)
             target = target.update(new)
             return self.self_attention.attend(queries, target.key_values, visible, position_bias, self_weights)

@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-# `all_queries` are those of one sentence, all its hypotheses one after the other.
+# `all_queries`: the queries of all hypotheses of a sentence, one hypothesis after the other.
 Visible = Bool[Tensor, "#batch #heads #all_queries keys"]
 # The padding mask as attention takes it: the same for all heads and queries.
 SourceVisible = Bool[Tensor, "batch 1 1 source"]
@@ -16,7 +16,7 @@ def padding_mask(
 ) -> Bool[Tensor, "batch length"] | None:
     """The padding mask: True where an id is not `pad`; None if there is no padding, so that no mask is applied.
 
-    Where `has_padding` is given, a GPU need not wait for the answer.
+    If `has_padding` is given, the program need not wait for the GPU to compute it.
     """
     visible = ids != pad
     if has_padding is None:
@@ -25,5 +25,5 @@ def padding_mask(
 
 
 def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 queries keys"]:
-    """The causal mask: each of the last `queries` positions of `keys` sees itself and what came before it."""
+    """The causal mask: each of the last `queries` of `keys` positions sees itself and those before it."""
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)[None, None]

@@ -1,8 +1,8 @@
-"""How a Transformer, which without it sees a bag of tokens, learns the order of its tokens.
+"""Position encodings: without one, a Transformer does not see the order of its tokens.
 
 A position encoding acts in one of three places: it is added to the embeddings (sinusoidal, learned), it rotates queries
-and keys (rotary), or it is added to the scores (alibi). A new one is a class here, derived from that of its place, and
-its name in POSITIONS of `config.py`.
+and keys (rotary), or it is added to the scores (alibi). To add one: a class here, derived from the class of its place,
+and its name in POSITIONS of `config.py`.
 """
 
 from typing import TypeVar
@@ -32,7 +32,7 @@ Place = TypeVar("Place", EmbeddingPositions, QueryKeyPositions, ScorePositions)
 
 
 def build_positions(place: type[Place], name: str, *arguments: int) -> Place | None:
-    """The positions of this name, if they act in this place. Raises TypeError for a class that acts in none."""
+    """The position encoding of this name; None if it acts in another place. Raises TypeError if it acts in none."""
     positions = POSITIONS[name]
     if not issubclass(positions, PLACES):
         raise TypeError(f"{positions.__name__} acts nowhere: derive it from {', '.join(p.__name__ for p in PLACES)}")
@@ -89,7 +89,7 @@ class NoPositions(EmbeddingPositions):
 class Rotary(QueryKeyPositions):
     """Rotates each pair of a query's or key's entries by an angle that grows with the position (Su et al. 2021).
 
-    The dot product of a rotated query and a rotated key depends on how far apart they are and on which comes first.
+    The dot product of a rotated query and a rotated key depends on their distance and on which of them comes first.
     """
 
     cosine: Tensor
@@ -114,8 +114,8 @@ class ALiBi(ScorePositions):
     """Lowers the score of a key in proportion to its distance from the query: attention with linear biases (Press et
     al. 2022). Head h of n does so with the slope 2^(-8h/n), h = 1 … n.
 
-    The paper has a decoder in mind. In the encoder, where keys stand on both sides of a query, a distance counts the
-    same before and after it: the order of two neighbors is then seen by the decoder's self-attention alone.
+    The paper describes a decoder. In an encoder there are keys before and after a query, and an equal distance gives
+    the same bias on both sides: so only the decoder's self-attention sees the order of two neighbors.
     """
 
     slopes: Tensor

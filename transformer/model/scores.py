@@ -1,6 +1,6 @@
 """How a query is compared with a key: one small class per score function, one number per pair.
 
-Where q and k are the projected query and key:
+With q and k for the projected query and key:
 
     dot         qᵀk
     scaled_dot  qᵀk / √head_dim (Vaswani et al. 2017, equation 1)
@@ -33,7 +33,7 @@ class ConstantQuery(nn.Module):
 class Score(nn.Module):
     """Base of all scores. Unless overridden a score is the dot product scale · f(q)ᵀ k."""
 
-    uses_query = True  # False: whatever the query, a key has the same weight, so no queries are projected
+    uses_query = True  # False: a key has the same weight for every query, so no queries are projected
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__()
@@ -41,12 +41,12 @@ class Score(nn.Module):
 
     @property
     def is_dot_product(self) -> bool:
-        """Whether a fused attention kernel can compute it, from f(q), k and the scale: unless a class has an equation
-        of its own in `forward`."""
+        """Whether a fused attention kernel can compute the score from f(q), k and the scale: true unless a class has
+        an equation of its own in `forward`."""
         return type(self).forward is Score.forward
 
     def query_projection(self, dim: int, bias: bool) -> nn.Module:
-        """What turns a state into the queries of all heads."""
+        """The layer that turns a state into the queries of all heads."""
         if not self.uses_query:
             return ConstantQuery(self.heads, self.head_dim)
         return nn.Linear(dim, self.heads * self.head_dim, bias=bias)
@@ -68,7 +68,7 @@ class DotProduct(Score):
 
 
 class ScaledDotProduct(Score):
-    """qᵀk / √head_dim: of unit variance where the entries of q and k are, so that the softmax stays soft."""
+    """qᵀk / √head_dim: its variance is 1 if that of the entries of q and k is 1, so that the softmax stays soft."""
 
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__(heads, head_dim)

@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         self.embedding = Embedding(config.source_vocab_size, config)
         self.position_bias = build_positions(ScorePositions, config.positions, config.encoder.self_attention.heads)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
-        # Pre-norm leaves the sum of all layers unnormalized.
+        # With pre-norm the sum of all layers is not normalized yet.
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
 
     def forward(
@@ -96,14 +96,14 @@ class Decoder(nn.Module):
         cache: Cache,
         record: AttentionRecord | None = None,
     ) -> tuple[Float[Tensor, "rows length dim"], Cache]:
-        """Takes `ids` as the continuation of what `cache` holds. In training the cache is empty and `ids` are whole
+        """Decodes `ids`, which continue the positions in `cache`. In training the cache is empty and `ids` are whole
         targets; in a search they are one new id per row (hypothesis).
 
-        Returns the states of `ids` and the cache that includes them; the cache given is not to be used again.
+        Returns the states of `ids` and the cache that includes them; do not use the given cache again.
         """
         offset, length = cache.length, ids.size(1)
         states, position_bias = self.embedding(ids, offset), None
-        # A single new token may look at all that came before it.
+        # A single new token may look at all tokens before it.
         visible = causal_mask(length, offset + length, ids.device) if length > 1 else None
         if self.position_bias is not None:
             positions = torch.arange(offset + length, device=ids.device)
@@ -140,7 +140,7 @@ class Transformer(nn.Module):
         self.output = nn.Linear(config.dim, config.target_vocab_size, bias=config.output_bias)
         self._initialize()
         if config.decoder.cross_attention is None:
-            # Nothing of the source reaches the loss: the encoder gets no gradients, which DDP would wait for.
+            # The source has no influence on the loss, so the encoder gets no gradients; DDP would wait for them.
             self.encoder.requires_grad_(False)
         if config.tied_embeddings != "none":
             self.output.weight = self.decoder.embedding.tokens.weight
@@ -148,7 +148,7 @@ class Transformer(nn.Module):
             self.encoder.embedding.tokens.weight = self.decoder.embedding.tokens.weight
 
     def _initialize(self) -> None:
-        """Xavier's uniform for every projection; embeddings such that, scaled by √dim, they have variance 1."""
+        """Xavier's uniform for every projection; embeddings get the variance 1 after they are scaled by √dim."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -193,13 +193,13 @@ class Transformer(nn.Module):
     def decode_hidden(
         self, inputs: Int[Tensor, "batch target"], memory: Memory, record: AttentionRecord | None = None
     ) -> Float[Tensor, "batch target dim"]:
-        """The states [batch, target, dim] of which `output` makes the logits: training projects them block by block to
-        save memory. Takes and raises what `decode` does."""
+        """The states [batch, target, dim] before `output` turns them into logits: training does this block by block to
+        save memory. The arguments and errors are those of `decode`."""
         if inputs.size(1) == 0:
             raise ValueError("a target has no tokens: inputs begin with BOS, so they have at least that one")
         if inputs.size(0) != memory.states.size(0):
             raise ValueError(f"{inputs.size(0)} targets but {memory.states.size(0)} sources: each target needs its own")
-        # With an empty cache the whole target is new: training reads past everything that is about a search.
+        # With an empty cache the whole target is new.
         states, _ = self.decoder(inputs, self.decoder.init_cache(memory), record)
         return states
 
@@ -207,11 +207,11 @@ class Transformer(nn.Module):
         """Logits, before the softmax, of the id after the newest one of each row, and the cache that includes it.
 
         `ids` [rows] hold one new id for each row (hypothesis): BOS at the first step, then the id that was chosen.
-        `cache` is `decoder.init_cache(memory)` at the first step, then what the step before returned; one that was
-        given is not to be used again. The rows of a sentence stand together, equally many for each: `Cache.select`
-        says which hypotheses go on. Not for training: keys and values are written in place.
+        `cache` is `decoder.init_cache(memory)` at the first step, then the one that the last step returned; do not use
+        a cache twice. The rows of a sentence are neighbors, and each sentence has the same number: `Cache.select`
+        chooses the hypotheses to continue. Not for training: keys and values are written in place.
 
-        Returns logits [rows, target_vocab_size]: the last position of what `decode` gives for the whole target.
+        Returns logits [rows, target_vocab_size], equal to those of `decode` at the last position of the target.
         """
         states, cache = self.decoder(ids[:, None], cache)
         return self.output(states[:, -1]), cache
