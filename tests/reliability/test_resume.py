@@ -285,7 +285,7 @@ def test_a_checkpoint_of_another_version_serves_init_from_and_no_more(home: Path
     other = {key: checkpoint[key] for key in ("state_dict", "hyper_parameters", "tokenizers", "weights", "sha256")}
     (tmp_path / "checkpoints").mkdir()
     torch.save(other | {"run": {}}, path := tmp_path / "checkpoints" / "last.ckpt")
-    with pytest.raises(ValueError, match=r"last\.ckpt is of another version .* init_from=.* begins a new run"):
+    with pytest.raises(ValueError, match=r"last\.ckpt was written by another version .* init_from=.* begins a new run"):
         train(tmp_path, settings(home, **UNTESTED), path)
     train(tmp_path / "new", settings(home, **UNTESTED, init_from=str(path), trainer__max_steps=1))
 

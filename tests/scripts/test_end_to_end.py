@@ -70,7 +70,7 @@ def test_a_file_of_pairs_is_all_that_a_run_needs(tmp_path: Path) -> None:
     few = ["trainer.max_steps=3", "search=greedy", "search.max_length=8", "validation_search.max_length=8"]
     trained = script("train", "data.pairs=my.tsv", *few, "hydra.run.dir=runs/a", cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
-    [typed] = re.findall(r"^chosen, as it is typed: (.*)$", trained.stderr, re.MULTILINE)
+    [typed] = re.findall(r"^chosen: (.*)$", trained.stderr, re.MULTILINE)
     as_typed = of_run(compose(f"data.pairs={tmp_path}/my.tsv", *few, *typed.split()))
     saved = RunFolder(tmp_path / "runs" / "a").settings
     assert saved["training"] == as_typed["training"]

@@ -122,6 +122,6 @@ def test_the_card_of_two_directions_counts_their_pairs_once(tmp_path: Path) -> N
     data = numbers_data(tmp_path, directions=["de-en", "en-de"])
     said = card(tmp_path, data, {})
     assert f"has seen {len(data.split('train')):,} sentence pairs" in said
-    assert "translates de → en and, asked by `--source` and `--target`, en → de." in said
+    assert "translates de → en and, with `--source` and `--target`, en → de." in said
     assert "| test.en-de | 2 | 12.3 |" in said
     assert "`test` is of de → en, the first direction" in said

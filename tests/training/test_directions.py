@@ -52,7 +52,7 @@ def test_every_direction_is_scored_in_every_file(run: Path) -> None:
         scores = [float(row[f"validation/bleu.{direction}"]) for direction in DIRECTIONS]
         assert float(row["validation/bleu"]) == pytest.approx(sum(scores) / 3, abs=1e-4)
     card = (run / "README.md").read_text(encoding="utf-8")
-    assert "translates de → en and, asked by `--source` and `--target`, en → de, en → fr." in card
+    assert "translates de → en and, with `--source` and `--target`, en → de, en → fr." in card
     metadata = yaml.safe_load(card.split("---\n")[1])
     assert metadata["language"] == ["de", "en", "fr"]
     tasks = [(one["task"]["name"], one["dataset"]["split"]) for one in metadata["model-index"][0]["results"]]

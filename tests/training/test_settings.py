@@ -58,7 +58,7 @@ def check(typed: str) -> None:
             (
                 "training.snapshots=5 trainer.max_steps=-1",
                 ["training.snapshots=5", "training.snapshots=5 trainer.max_steps=-1 trainer.max_epochs=2"],
-                "training.snapshots spreads them over all steps of a run, and this one has no limit of steps",
+                "training.snapshots are spread over all steps of a run, and this one has no limit of steps",
             ),
             (
                 "training.dropout_warmup_steps=1 training.compile=aot_eager",

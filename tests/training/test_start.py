@@ -94,8 +94,8 @@ def test_a_model_of_both_directions_is_scored_in_either(tmp_path: Path) -> None:
     ok("evaluate", str(tmp_path), "--target", "de", "--method", "greedy", cwd=tmp_path)
     assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["test.en-de"]["bleu"] >= 0
     assert (tmp_path / "hypotheses.test.en-de.txt").exists()
-    assert "that translates de → en and, asked by `--source` and `--target`, en → de." in card
-    assert "`test` is of de → en, the first direction; another's name stands behind its split. Of one run" in card
+    assert "that translates de → en and, with `--source` and `--target`, en → de." in card
+    assert "`test` is of de → en, the first direction; other splits have their direction in their name." in card
 
 
 def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
@@ -111,7 +111,7 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
     begun["trainer"] = plain["trainer"] | {"max_steps": 1}
     train(tmp_path / "second", begun)
     said = " ".join(capsys.readouterr().err.split())
-    assert said.count("the model, its weights and tokenizers are those of") == 1
+    assert said.count("model, weights and tokenizers come from") == 1
     with safe_open(weights, "pt") as one, safe_open(tmp_path / "second" / "translator.safetensors", "pt") as other:  # type: ignore[no-untyped-call]
         assert one.keys() == other.keys()
         for name in one.keys():  # noqa: SIM118

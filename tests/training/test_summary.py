@@ -149,8 +149,8 @@ def test_references_that_no_model_could_write_are_counted(
 
 
 def test_it_is_said_whose_weights_a_run_begins_with(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not any("weights and tokenizers are those of" in line for line in shown(mixed, capsys))
-    assert any("weights and tokenizers are those of first" in line for line in shown(mixed, capsys, "first"))
+    assert not any("weights and tokenizers come from" in line for line in shown(mixed, capsys))
+    assert any("weights and tokenizers come from first" in line for line in shown(mixed, capsys, "first"))
 
 
 def test_the_pairs_of_an_epoch_are_told_where_some_come_more_often(

@@ -164,7 +164,7 @@ def test_a_run_is_resumed_exactly_and_its_card_says_what_was_synthetic(folder: P
     train(folder / "crashed", chosen, last(folder / "crashed"))
     assert_equal_runs(folder / "crashed", folder / "whole")
     card = (folder / "whole" / "README.md").read_text(encoding="utf-8")
-    assert "it was also trained on 60 pairs of which a model wrote a side (0.25 for each real pair):" in card
+    assert "it was also trained on 60 pairs with one side written by a model (0.25 for each real pair):" in card
     assert "| `de` by `reverse/translator.safetensors` (beam), from `text.en` | 40 |" in card
     assert "| origin not stated | 20 |" in card
 

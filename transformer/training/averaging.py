@@ -11,25 +11,25 @@ from transformer.training.config import AveragingSettings
 
 
 def averaging_note(settings: AveragingSettings, validate_every: int, total_steps: int) -> str | None:
-    """A line about a mean that reaches far back into a run; else None. An exponential average needs none: its decay
-    grows with the steps, and it never reaches back further than a ninth of them."""
+    """A line if the mean takes weights from far back in the run; else None. An exponential average needs no such line:
+    its decay grows with the steps, and it never reaches back further than a ninth of them."""
     averaged = settings.count * validate_every
     if settings.kind != "last" or averaged <= total_steps / 3:
         return None
     return (
         f"training.averaging.count={settings.count} validations are {averaged:,} of {total_steps:,} steps, and the "
-        "mean holds weights that had hardly learned: a smaller training.validate_every, or training.averaging.kind=none"
+        "mean includes weights of the beginning: lower training.validate_every, or give training.averaging.kind=none"
     )
 
 
 class WeightAverage:
     """exponential: average ← d average + (1 − d) weights after every step (averages: Polyak & Juditsky 1992), with
-    d = min(decay, (1 + step) / (10 + step)), so that the beginning is soon forgotten (TensorFlow's
+    d = min(decay, (1 + step) / (10 + step)), so that the first weights soon count little (TensorFlow's
     ExponentialMovingAverage with num_updates). last: the mean of the weights at the last `count` validations (Vaswani
     et al. 2017, section 6.1). none: the weights themselves.
 
-    torch.optim.swa_utils.AveragedModel does not fit: it averages in a second model, while validation and search use
-    this one, and knows no mean of the last weights.
+    torch.optim.swa_utils.AveragedModel is not used: it averages in a second model, while validation and search use
+    this one, and it has no mean of the last weights.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], settings: AveragingSettings) -> None:
@@ -43,13 +43,13 @@ class WeightAverage:
         return self.settings.kind == "exponential" or bool(self.snapshots)
 
     def after_step(self, step: int) -> None:
-        """`step` updates were made."""
+        """Called after `step` updates."""
         if self.settings.kind == "exponential":
             decay = min(self.settings.decay, (1 + step) / (10 + step))
             torch._foreach_lerp_(self.average, [weight.data for weight in self.parameters], 1 - decay)
 
     def before_validation(self, step: int) -> None:
-        """The weights after `step` updates are to be validated."""
+        """Called before the weights are validated, after `step` updates."""
         if self.settings.kind == "last":
             self.snapshots[step] = [weight.detach().clone() for weight in self.parameters]
             self.snapshots = dict(sorted(self.snapshots.items())[-self.settings.count :])
@@ -73,11 +73,11 @@ class WeightAverage:
             weight.data, self.average[number] = self.average[number], weight.data
 
     def state_dict(self) -> dict[str, Any]:
-        """What goes into a checkpoint, whose `state_dict` holds the average: the last step's weights."""
+        """The last step's weights, for a checkpoint: its own `state_dict` holds the average."""
         return {"weights": [weight.data for weight in self.parameters], "snapshots": self.snapshots}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The model has the weights of the checkpoint's `state_dict`."""
+        """Called when the model already has the weights of the checkpoint's `state_dict`."""
         if self.settings.kind == "none":
             return
         self.average = [weight.detach().clone() for weight in self.parameters]

@@ -1,4 +1,4 @@
-"""The model card: a README.md beside translator.safetensors that can be published with it as it is."""
+"""The model card: a README.md beside translator.safetensors that can be published with it unchanged."""
 
 import json
 import re
@@ -70,7 +70,7 @@ The digest (sha256) is of the split's files.{synthetic}
 - on: {processor} ({machine})
 - time: {minutes:.1f} minutes from the start, or the last resumption, through the test{speed}
 - memory: {peak:,.0f} MB at most
-- with: {versions}
+- versions: {versions}
 
 ```
 {settings}
@@ -85,23 +85,23 @@ parts.
 """
 
 FINETUNED = (
-    " Training began with the weights of another model (`init_from=`): **what holds for these holds for this one "
-    "too**, and it has seen their corpus before this one."
+    " Training began with the weights of another model (`init_from=`): **the license of those weights holds for this "
+    "model too**, and this model has first seen their corpus."
 )
 SYNTHETIC_PAIRS = """
 
-**Synthetic pairs:** it was also trained on {pairs:,} pairs of which a model wrote a side ({shares}):
+**Synthetic pairs:** it was also trained on {pairs:,} pairs with one side written by a model ({shares}):
 
 {origins}"""
 SYNTHETIC_BEFORE = " That model was also trained on synthetic pairs: its own card says on which."
-OTHERS = " and, asked by `--source` and `--target`, {0}"
-FIRST = "`test` is of {0}, the first direction; another's name stands behind its split. "
-# Words in place of a license, as who has none types them: they name no terms that others may use the weights by.
+OTHERS = " and, with `--source` and `--target`, {0}"
+FIRST = "`test` is of {0}, the first direction; other splits have their direction in their name. "
+# Words that are typed if there is no license: they give nobody the right to use the weights.
 NO_LICENSE = ("none", "unknown", "other", "proprietary", "unlicensed", "closed", "private")
 
 
 def license_id(corpus: DataSettings) -> str | None:
-    """The license as the Hugging Face hub writes it, if it is one: `apache-2.0`, `cc-by-4.0`; None for a remark."""
+    """The license as the Hugging Face hub writes it: `apache-2.0`, `cc-by-4.0`; None if it is not the name of one."""
     license = corpus.license or ""
     is_name = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license) and license.lower() not in NO_LICENSE
     return license.lower() if is_name else None
@@ -111,20 +111,19 @@ def terms(corpus: DataSettings) -> str:
     """What the license of the corpus means for those who publish the weights."""
     if not corpus.license:
         return (
-            "The license of the corpus is not stated. **State it here before you publish the weights**, and what holds "
-            "for them; `data.license=…` and `data.home=…` of a training write it into this card."
+            "The license of the corpus is not stated. **State it here before you publish the weights**, and that of "
+            "the weights; `data.license=…` and `data.home=…` of a training write it into this card."
         )
     if license_id(corpus) is None:
         return (
             f"The license of the corpus ({corpus.license}) is not the name of an open one, as CC-BY-4.0 is. **The "
-            "weights may not be freely redistributable**: settle that with those who hold the rights in the corpus "
-            "before you publish them."
+            "weights may not be freely redistributable**: ask the owners of the corpus before you publish them."
         )
     return f"The corpus has the license {corpus.license}; so have the weights, unless their publisher says otherwise."
 
 
 def metadata(corpus: DataSettings, license: str | None, tested: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
-    """What the Hugging Face hub reads of a card: its search finds a model by this, and shows the scores.
+    """The part of a card that the Hugging Face hub reads, for its search and to show the scores.
 
     https://github.com/huggingface/hub-docs/blob/main/modelcard.md
     """
@@ -164,13 +163,13 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 
 def _example(data: TranslationData) -> str:
-    """The shortest sentence of the test set, where others may see it."""
+    """The shortest sentence of the test set; "…" if the license of the corpus is not an open one."""
     sources = [source for source, _ in data.text_pairs("test") if source.strip()] if license_id(data.settings) else []
     return min(sources, key=len, default="…")
 
 
 def _lines(run: Run, split: str) -> int:
-    """How many sentences of a split were translated: trainer.limit_test_batches leaves some out."""
+    """How many sentences of a split were translated: with trainer.limit_test_batches not all are."""
     return run.hypotheses_file(split).read_bytes().count(b"\n")
 
 
@@ -188,7 +187,7 @@ def _split_table(data: TranslationData) -> str:
 
 
 def _each_once(data: TranslationData, split: str) -> list[str]:
-    """The names of a split in its directions, without those that have the pairs of another one, turned round."""
+    """The names of a split in its directions, without those that have the pairs of another one, reversed."""
     names: dict[tuple[frozenset[str], frozenset[Path]], str] = {}
     for name in data.names(split):
         corpus, _ = data.all_splits[name]
@@ -198,7 +197,7 @@ def _each_once(data: TranslationData, split: str) -> list[str]:
 
 
 def synthetic_pairs(data: TranslationData) -> str:
-    """What the card says of the synthetic pairs: how many, in which share, and where they come from."""
+    """The card's paragraph about synthetic pairs: their number, their share and their origin."""
     if not data.settings.synthetic:
         return ""
     ratio = data.settings.synthetic_ratio
@@ -212,20 +211,20 @@ def synthetic_pairs(data: TranslationData) -> str:
 
 
 def finetuned_terms(model: Path) -> str:
-    """What follows from the weights that training began with."""
+    """The card's sentences about the weights that training began with."""
     try:
         corpus = corpus_of(Run.open(model))
     except (OSError, ValueError):
-        return FINETUNED  # a model whose folder says nothing
+        return FINETUNED  # the model's folder does not say what its corpus was
     return FINETUNED + (SYNTHETIC_BEFORE if corpus.synthetic else "")
 
 
 def shown_settings(settings: dict[str, Any]) -> list[str]:
-    """The settings of a run as they are typed, but for paths and what says nothing of the model."""
+    """The settings of a run as they are typed, without paths and settings that do not affect the model."""
     known = {"model", *(field.name for field in fields(RunSettings))}
     hidden = {*marked(RunSettings, PATH), *marked(RunSettings, OFF_CARD)}
     if settings["init_from"] is not None:
-        hidden.add("tokenizer")  # that of the model that training began with
+        hidden.add("tokenizer")  # it comes from the model that training began with
     lines = []
     for key, value in flatten({name: value for name, value in settings.items() if name in known}):
         if not any(key == name or key.startswith(f"{name}.") for name in hidden):
@@ -234,7 +233,7 @@ def shown_settings(settings: dict[str, Any]) -> list[str]:
 
 
 def write_card(run: Run, translator: Translator, data: TranslationData, settings: dict[str, Any], machine: str) -> None:
-    """Writes `README.md` from the run's settings, how it used the `machine`, and what stands in its `test.json`."""
+    """Writes `README.md` from the run's settings, the description of the `machine`, and its `test.json`."""
     results = json.loads(run.results.read_text(encoding="utf-8"))
     corpus, tested = data.settings, {name: results[name] for name in data.settings.all_splits if name in results}
     first, *others = corpus.all_directions
@@ -264,7 +263,7 @@ def write_card(run: Run, translator: Translator, data: TranslationData, settings
         machine=machine,
         minutes=results["seconds"] / 60,
         peak=results["cost"]["peak MB"],
-        # A run that was over when it was resumed has trained no step this time.
+        # A finished run that is resumed trains no step.
         speed=f"; {step:g} ms a step" if (step := results["cost"].get("ms/step")) else "",
         versions=", ".join(f"{name} {version}" for name, version in results["versions"].items()),
         settings="\n".join(shown_settings(settings)),

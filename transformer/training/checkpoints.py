@@ -1,4 +1,4 @@
-"""The checkpoint of a run: what is in it, saved whole or not at all, and how training goes on from it."""
+"""The checkpoint of a run: its content, saved whole or not at all, and how training continues from it."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,20 +15,20 @@ from transformer.run import BEST_CHECKPOINT, FORMAT, Run
 from transformer.training.averaging import WeightAverage
 from transformer.training.module import TranslationModule
 
-# Far more than any run has of anything: a checkpoint with a larger count was not written by this program.
+# Far above any count of a real run: a checkpoint with a larger one was not written by this program.
 Count = Annotated[int, ">= 0", "<= 1000000000000"]
-# What a run can go on from has these.
+# A checkpoint that a run can continue from has these keys.
 KEYS = ("progress", "optimizer", "averaging", "precision", "seconds", "sharding", "settings")
 
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """Where a run stands between two updates."""
+    """The progress of a run between two updates."""
 
-    epoch: Count = 0  # that are done
-    batch: Count = 0  # of the current epoch that are done, by each process
-    step: Count = 0  # updates that are done
-    validated_step: Annotated[int, ">= -1", "<= 1000000000000"] = -1  # the last that was validated; -1: none
+    epoch: Count = 0  # finished epochs
+    batch: Count = 0  # finished batches of the current epoch, by each process
+    step: Count = 0  # finished updates
+    validated_step: Annotated[int, ">= -1", "<= 1000000000000"] = -1  # the last validated step; -1: none
     best_score: float | None = None  # of all validations so far
     not_better: Count = 0  # validations in a row, since the best
     log_rows: Count = 0
@@ -41,23 +41,23 @@ def write_checkpoint(path: Path, checkpoint: dict[str, Any]) -> None:
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """A checkpoint to go on from, read whole and checked. Raises ValueError for one that no run can continue from."""
+    """Reads and checks a whole checkpoint. Raises ValueError for one that no run can continue from."""
     checkpoint = load_training(path)
     if checkpoint.get("format") != FORMAT or any(key not in checkpoint for key in KEYS):
         raise ValueError(
-            f"{path} is of another version of this program and cannot be resumed; init_from={path} begins a new run "
-            "with its weights"
+            f"{path} was written by another version of this program and cannot be resumed; init_from={path} begins a "
+            "new run with its weights"
         )
     progress = checkpoint["progress"]
-    if isinstance(progress, dict) and "best_bleu" in progress:  # of an earlier version, which knew no other score
+    if isinstance(progress, dict) and "best_bleu" in progress:  # an earlier version wrote this name
         progress["best_score"] = progress.pop("best_bleu")
     from_dict(TrainProgress, progress, f"{path}: progress")
     return checkpoint
 
 
 class Checkpoints:
-    """Saves and loads what a run holds, in its `folder`. `settings` go into every checkpoint; `sharding` is what
-    decides, beside seed and corpus, which batches a process gets."""
+    """Saves and loads the state of a run, in its `folder`. `settings` go into every checkpoint. `sharding`, with seed
+    and corpus, decides which batches a process gets."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Checkpoints:
         self.average, self.sharding, self.settings = average, sharding, settings
 
     def save(self, progress: TrainProgress, seconds: float, *names: str) -> None:
-        """Writes checkpoints of these names; `seconds` are those that the run has taken. Their `state_dict` holds the
-        average of the weights, if there is one, for whoever translates with them."""
+        """Writes checkpoints of these names; `seconds` is the time that the run has taken. Their `state_dict` holds
+        the average of the weights, if there is one, because it translates better."""
         for logger in self.fabric.loggers:
             logger.save()
         with self.average.in_use():
@@ -94,21 +94,21 @@ class Checkpoints:
             "settings": self.settings,
         }
         if BEST_CHECKPOINT in names:
-            # An earlier end of the run has left these; they are of its old best weights.
+            # If the run had already ended once, these are made from its old best weights.
             for left in (Run(self.folder).translator, Run(self.folder).results):
                 left.unlink(missing_ok=True)
         for name in names:
             write_checkpoint(self.folder / name, checkpoint)
 
     def load(self, checkpoint: dict[str, Any], path: Path) -> tuple[TrainProgress, float]:
-        """Takes over what `read_run` has read in the file `path`, under the settings as they are now; returns where the
-        run stands and the seconds that it has taken. Raises ValueError for states that do not fit."""
+        """Loads the states that `read_run` has read from the file `path`, but keeps the present settings; returns the
+        progress and the seconds that the run has taken. Raises ValueError for states that do not fit."""
         self.module.on_load_checkpoint(checkpoint)
         try:
             self.module.load_state_dict(checkpoint["state_dict"])
             self.average.load_state_dict(checkpoint["averaging"])
             groups = self.optimizer.param_groups
-            # Weight decay, betas, …: as they are set now. The learning rate is set at every step.
+            # Weight decay, betas, … keep their present settings. The learning rate is set at every step.
             options = [{key: group[key] for key in group if key not in ("params", "lr")} for group in groups]
             self.optimizer.load_state_dict(checkpoint["optimizer"])
             for group, now in zip(self.optimizer.param_groups, options, strict=True):
@@ -118,9 +118,9 @@ class Checkpoints:
             seconds = float(checkpoint["seconds"])
         except (KeyError, IndexError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = f"{type(error).__name__}: {one_line(error, 200)}"
-            raise ValueError(f"{path}: no run can continue from it, its states do not fit ({reason})") from error
+            raise ValueError(f"{path}: no run can continue from it: its states do not fit ({reason})") from error
         if checkpoint["sharding"] != self.sharding and progress.batch > 0:
             progress = replace(progress, epoch=progress.epoch + 1, batch=0)
             if self.fabric.is_global_zero:
-                say(f"other processes or batches than before: the run continues with its next epoch, {progress.epoch}")
+                say(f"processes or batches have changed: the run continues with its next epoch, {progress.epoch}")
         return progress, seconds

@@ -1,4 +1,4 @@
-"""Checks that a run makes before any work: of machine, model and corpus, and of what a resumed run may change."""
+"""Checks before a run begins: of machine, model and corpus, and of the settings that a resumed run changes."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ FIXED_CORPORA = ("digests.train", "digests.validation", "digests.synthetic")
 def check_trainer(trainer: TrainerSettings) -> TrainerSettings:
     """The settings for this machine: with a precision in place of auto, and a number of devices in place of -1 (all).
 
-    Raises ValueError for a device, a number of devices or a precision that is not to be had here.
+    Raises ValueError for a device, a number of devices or a precision that this machine does not have.
     """
     kind = device_kind(trainer.accelerator)
     if trainer.accelerator not in ("auto", kind) and not (trainer.accelerator == "gpu" and kind != "cpu"):
@@ -41,7 +41,7 @@ def check_trainer(trainer: TrainerSettings) -> TrainerSettings:
 
 
 def check_size(config: ModelConfig) -> None:
-    """Raises ValueError for a model that is too large for this machine, before memory is taken for it."""
+    """Raises ValueError for a model that is too large for this machine, before it is built."""
     with torch.device("meta"):
         model = Transformer(config)
     tensors = [*model.parameters(), *model.buffers()]
@@ -51,7 +51,7 @@ def check_size(config: ModelConfig) -> None:
 
 def check_limits(data: TranslationData, trainer: TrainerSettings, processes: int = 1) -> None:
     """Raises ValueError for a share of the batches (trainer.limit_train_batches=0.01) that is less than one batch, and
-    for steps of unequal numbers of batches."""
+    if not all steps would have the same number of batches."""
     accumulated = trainer.accumulate_grad_batches
     train = len(data.sampler("train", 0, processes, accumulated))
     counts = {"train": [train]} | {
@@ -73,7 +73,7 @@ def check_limits(data: TranslationData, trainer: TrainerSettings, processes: int
 
 
 def check_enough_sentences(data: TranslationData, processes: int) -> None:
-    """Raises ValueError where a split has no sentence for one of the processes."""
+    """Raises ValueError if a split has fewer sentences than there are processes."""
     for name in data.settings.all_splits:
         if (count := len(data.examples(name))) < processes:
             raise ValueError(
@@ -83,7 +83,7 @@ def check_enough_sentences(data: TranslationData, processes: int) -> None:
 
 
 def check_lengths(data: TranslationData, config: ModelConfig) -> None:
-    """Raises ValueError when a sentence that is kept is longer than the model's positions."""
+    """Raises ValueError if a sentence is longer than the model's positions."""
     for name in data.all_splits:
         longest = data.examples(name).longest + 1
         if longest > config.max_length:
@@ -94,7 +94,7 @@ def check_lengths(data: TranslationData, config: ModelConfig) -> None:
 
 
 def numerics(accelerator: str) -> dict[str, Any]:
-    """What decides the last bits of a sum on this machine: a run may go on with other numerics, but not exactly."""
+    """Everything that affects the last bits of a sum. A run may continue with others, but its weights then differ."""
     return {
         "device": device_kind(accelerator),
         "torch": torch.__version__.split("+")[0],
@@ -104,8 +104,8 @@ def numerics(accelerator: str) -> dict[str, Any]:
 
 
 def restore_numerics(machine: MachineSettings, accelerator: str, saved: dict[str, Any] | None) -> MachineSettings:
-    """With the matmul precision that was measured to be best when the run began, unless one is set: timings differ. On
-    another kind of device, another may be best."""
+    """Uses the matmul precision that was chosen by timing when the run began, because a new timing could choose
+    another; not if one is set, or on another kind of device."""
     if saved is None or machine.matmul_precision is not None:
         return machine
     before = saved["settings"]["numerics"]
@@ -115,8 +115,8 @@ def restore_numerics(machine: MachineSettings, accelerator: str, saved: dict[str
 
 
 def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[str]:
-    """Compares the `settings` with those of a checkpoint; returns each setting that has changed, and
-    each test set, as a line. Raises UsageError where the run cannot go on with them."""
+    """Compares the `settings` with those of a checkpoint; returns a line for each setting and each test set that has
+    changed. Raises UsageError if the run cannot continue with them."""
     steps, max_steps = saved["progress"]["step"], settings["trainer"]["max_steps"]
     if max_steps is not None and 0 <= max_steps < steps:
         raise UsageError(
@@ -124,7 +124,7 @@ def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[st
         )
     fixed, paths = ("model", *marked(RunSettings, FIXED)), tuple(marked(RunSettings, PATH))
     before, after = dict(flatten(saved["settings"])), dict(flatten(settings))
-    # A group that is null, as an attention that is left out, is one key.
+    # A group that is null (an attention that the model does not have) is one key.
     changed = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
     lines = {key: f"{key}={shown(after.get(key))} (was {shown(before.get(key))})" for key in changed}
 
@@ -135,8 +135,8 @@ def check_resumption(saved: dict[str, Any], settings: dict[str, Any]) -> list[st
         raise UsageError(f"a resumed run cannot change {', '.join(refused)}: leave that out, or start a new run")
     if corpora := [key.removeprefix("digests.") for key in changed if within(key, *FIXED_CORPORA)]:
         raise UsageError(
-            f"the files of {' and '.join(corpora)} are not those that the run was trained on: give it the files as "
-            "they were, or start a new run"
+            f"the files of {' and '.join(corpora)} are not those that the run was trained on: give the same files, or "
+            "start a new run"
         )
     tests = [f"the files of {key.removeprefix('digests.')}" for key in changed if within(key, "digests")]
     return [lines[key] for key in changed if not within(key, *paths, "digests")] + tests

@@ -1,4 +1,5 @@
-"""All settings of a run but the model's, as plain typed data; configs/train.yaml names the files that explain them."""
+"""All settings of a run except the model's, as plain typed data; see configs/train.yaml for the files that explain
+them."""
 
 import importlib.util
 import math
@@ -19,7 +20,7 @@ from transformer.model.config import ModelConfig, Rate
 DEFAULT_STEPS = 1000
 Steps = Annotated[int, ">= 1", "<= 1000000000"]
 WarmupSteps = Annotated[int, ">= 0", "<= 1000000000"]  # 0: no warm-up
-# Functions by the names of settings; each says how to add another.
+# The function for each name in the settings; its file says how to add another.
 OPTIMIZERS: Registry[Any] = Registry({name: f"transformer.training.optim:{name}" for name in ("adamw", "adam", "muon")})
 SCHEDULES: Registry[Any] = Registry(
     {name: f"transformer.training.optim:{name}" for name in ("cosine", "inverse_square_root")}
@@ -28,22 +29,22 @@ REGULARIZERS: Registry[Any] = Registry(
     word_dropout="transformer.training.regularization:drop_words",
     layer_drop="transformer.training.regularization:drop_layers",
 )
-# Each makes a logger for a run's folder, with the rows of its log and the steps that a resumed run keeps.
+# Each function makes a logger for a run's folder; a resumed run keeps some rows and steps of its log.
 LOGGERS: Registry[Any] = Registry(
     {name: f"transformer.tools.loggers:{name}" for name in ("csv", "tensorboard", "wandb")}
 )
-# Of an epoch or a split: a number of batches, or, up to 1.0, a share of them.
+# How much of an epoch or a split is used: a number of batches, or, as a float up to 1.0, a share of them.
 BatchLimit = Annotated[int | float, ">= 0", "<= 1000000000"]
 
 
 @dataclass(frozen=True)
 class TrainerSettings(Settings):
-    """On what training runs and when it ends, in the words of Lightning's Trainer."""
+    """The devices of training and when it ends, with the names of Lightning's Trainer."""
 
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     """auto (a GPU if there is one) | cpu | gpu | mps"""
     devices: Annotated[int, ">= -1", "<= 100000"] = 1
-    """how many of them, a process each; -1: all GPUs"""
+    """the number of devices, each with a process; -1: all GPUs"""
     num_nodes: Annotated[int, ">= 1", "<= 100000"] = 1
     """machines that torchrun or SLURM start the processes on"""
     strategy: Literal["auto", "ddp"] = "auto"
@@ -57,21 +58,21 @@ class TrainerSettings(Settings):
     max_epochs: Annotated[int, ">= -1", "<= 1000000000000"] = -1
     """passes over the training pairs; -1: no limit"""
     max_time: str | None = None
-    """DD:HH:MM:SS for training and test: some steps are timed at the start, and max_steps becomes what fits"""
+    """DD:HH:MM:SS for training and test: some steps are timed at the start, and max_steps is set so that they fit"""
     gradient_clip_val: Annotated[float, ">= 0", "<= 1000000000"] | None = 1.0
-    """the largest norm of the gradient; a larger one is scaled down to it. null: none is"""
+    """a gradient with a larger norm is scaled down to this norm; null: off"""
     accumulate_grad_batches: Annotated[int, ">= 1", "<= 1000000"] = 1
-    """batches of each process that one update takes"""
+    """batches of each process for one update"""
     limit_train_batches: BatchLimit = 1.0
-    """of an epoch: a number of batches, or a share up to 1.0"""
+    """how much of an epoch is used: a number of batches, or a share up to 1.0"""
     limit_val_batches: BatchLimit = 1.0
-    """of the validation set; 0: no validation"""
+    """the same for the validation set; 0: no validation"""
     limit_test_batches: BatchLimit = 1.0
-    """of each test set"""
+    """the same for each test set"""
     log_every_n_steps: Annotated[int, ">= 1", "<= 1000000000"] = 20
-    """loss, norm of the gradient and learning rate go to the loggers"""
+    """steps between two logs of loss, norm of the gradient and learning rate"""
     deterministic: bool = False
-    """true: torch takes only operations that give the same twice (for a GPU; slower)"""
+    """true: torch uses only operations that always give the same result (for a GPU; slower)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,20 +82,20 @@ class TrainerSettings(Settings):
         for name in ("limit_train_batches", "limit_val_batches", "limit_test_batches"):
             limit = getattr(self, name)
             if isinstance(limit, float) and limit > 1:
-                raise ValueError(f"trainer.{name}={limit} must be a whole number of batches, or a share of them to 1.0")
+                raise ValueError(f"trainer.{name}={limit} must be a whole number of batches, or a share up to 1.0")
         if self.max_seconds is not None and self.max_seconds <= 0:
             raise ValueError(f"trainer.max_time={self.max_time} leaves no time: 00:00:10:00 are ten minutes")
 
     @property
     def steps(self) -> int | float:
-        """The limit of steps; infinite: there is none."""
+        """The limit of steps; infinite if there is none."""
         if self.max_steps is None:
             return math.inf if self.max_epochs > 0 or self.max_time else DEFAULT_STEPS
         return math.inf if self.max_steps < 0 else self.max_steps
 
     @property
     def max_seconds(self) -> float | None:
-        """The limit of time; None: there is none. Raises ValueError for what is no time."""
+        """The limit of time in seconds; None if there is none. Raises ValueError for text that is no time."""
         if self.max_time is None:
             return None
         if not re.fullmatch(r"\d{1,5}(:\d\d){3}", self.max_time):
@@ -105,39 +106,39 @@ class TrainerSettings(Settings):
 
 @dataclass(frozen=True)
 class GuidedAlignmentSettings(Settings):
-    """`weight` of its loss beside the cross-entropy, at the first step; it falls evenly to 0 over `steps` steps."""
+    """The `weight` of its loss at the first step; it falls evenly to 0 over `steps` steps."""
 
     weight: Annotated[float, ">= 0", "<= 1000"] = 0.0
-    """of this loss at the first step; it is added to the cross-entropy (about 1; 0: off)"""
+    """the weight of this loss at the first step, added to the cross-entropy (about 1; 0: off)"""
     steps: Annotated[int, ">= 1", "<= 1000000000"] = 3000
     """the number of steps over which the weight falls to 0"""
 
 
 @dataclass(frozen=True)
 class AveragingSettings(Settings):
-    """`decay` belongs to the exponential average; `count` is how many validations' weights the plain mean takes."""
+    """`decay` is for the exponential average, `count` for the plain mean."""
 
     kind: Annotated[Literal["none", "exponential", "last"], FIXED] = "none"
     """none | exponential (over steps) | last (the mean of the weights at the last validations)"""
     decay: Annotated[float, "> 0", "< 1"] = 0.999
     """of the exponential average"""
     count: Annotated[int, ">= 1", "<= 1000"] = 5
-    """how many validations the mean takes"""
+    """of the mean: the number of validations"""
 
 
 @dataclass(frozen=True)
 class TrainingSettings(Settings):
-    """How the weights are trained. `validate_every` counts steps, `patience` validations without a better score."""
+    """How the weights are trained."""
 
     initial_embeddings: Literal["random", "cooccurrence"] = "random"
-    """random | cooccurrence: pieces that occur together in the training pairs begin with similar vectors (not with
+    """random | cooccurrence: pieces that occur in the same training pairs begin with similar vectors (not with
     init_from)"""
     optimizer: Annotated[str, OPTIMIZERS, FIXED] = "adamw"
     """adamw | adam | muon (for the layers' matrices, adamw for the rest)"""
     learning_rate: Annotated[float, "> 0", "<= 1000"] = 0.003
     """the peak, reached after warm-up"""
     betas: list[Rate] = setting([0.9, 0.98])
-    """of Adam: how slowly the means of the gradient and of its square change"""
+    """of Adam: the decay of the means of the gradient and of its square"""
     weight_decay: Annotated[float, ">= 0", "<= 1000"] = 0.01
     """on the matrices of layers only"""
     schedule: Annotated[str, SCHEDULES] = "cosine"
@@ -149,14 +150,14 @@ class TrainingSettings(Settings):
     r_drop: Annotated[float, ">= 0", "<= 1000"] = 0.0
     """α of R-Drop: two forward passes whose predictions should agree (about 5; 0: one pass)"""
     bpe_dropout: Rate = 0.0
-    """the probability that BPE skips a merge, so words are split differently in every epoch (about 0.1; 0: off); with
-    unigram the exponent of a segmentation's probability"""
+    """the probability that BPE skips a merge, so words are split differently in every epoch (about 0.1; 0: off); for
+    unigram, splits are drawn by their probability to this power"""
     dropout_warmup_steps: WarmupSteps = 0
     """the number of steps over which dropout grows from 0 to the model's own; 0: off"""
     guided_alignment: GuidedAlignmentSettings = GuidedAlignmentSettings()
     """an early loss that teaches one head of cross-attention alignments counted in the training pairs"""
     regularization: dict[Annotated[str, REGULARIZERS], Rate] = setting({"word_dropout": 0.0, "layer_drop": 0.0})
-    """within the model, each a probability (0: off); dropout itself is a setting of the model"""
+    """probabilities (0: off); dropout itself is a setting of the model"""
     averaging: AveragingSettings = AveragingSettings()
     """which weights are validated, tested and saved: the current ones, or an average of them"""
     validate_every: Steps = 200
@@ -171,8 +172,8 @@ class TrainingSettings(Settings):
     checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None = None
     """the same every N minutes (null: off)"""
     snapshots: Annotated[int, ">= 0", "<= 30"] = 0
-    """how many models a run keeps on its way, of step 0, then each after twice as many steps: with them the page shows
-    how it learned (about 5; 0: none)"""
+    """how many models of its training a run keeps, for the page: at step 0, then each at twice as many steps as the one
+    before (about 5; 0: none)"""
     samples: Annotated[int, ">= 0", "<= 1000"] = 3
     """validation sentences whose translations are printed when validation BLEU improves"""
     compile: Literal["inductor", "aot_eager"] | None = None
@@ -186,14 +187,14 @@ class TrainingSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(MetricSettings):
-    """A whole run, but for the model: the tokenizers decide its vocabularies."""
+    """A whole run, except the model: its vocabularies depend on the tokenizers."""
 
     test: Annotated[bool, OFF_CARD] = True
     """false: no test at the end; a sweep's table then shows validation BLEU"""
     seed: Annotated[int, ">= 0", "<= 4294967295", FIXED] = 1
     """of weights, dropout and batch order"""
     init_from: Annotated[str, PATH, FIXED] | None = None
-    """a run or a model file whose weights and tokenizers training begins with"""
+    """a run or a model file: training begins with its weights and tokenizers"""
     loggers: Annotated[list[Annotated[str, LOGGERS]], OFF_CARD] = setting(["csv", "tensorboard"])
     """csv | tensorboard | wandb (pip install -e '.[wandb]')"""
     data: DataSettings
@@ -206,11 +207,11 @@ class RunSettings(MetricSettings):
 
 
 def check_settings(settings: RunSettings, model: ModelConfig) -> None:
-    """Checks settings against each other and against those of the model: raises ValueError for what is wrong whatever
-    the corpus."""
-    if not settings.init_from:  # else weights and tokenizers are there
+    """Checks settings against each other and against those of the model: raises ValueError for mistakes that do not
+    depend on the corpus."""
+    if not settings.init_from:  # otherwise weights and tokenizers exist already
         tokenizer, directions = settings.tokenizer, len(settings.data.all_directions)
-        # Two vocabularies may be of one size all the same.
+        # The sizes do not tell: two separate vocabularies may have the same size.
         if model.tied_embeddings == "all" and not tokenizer.joint:
             raise ValueError(
                 "model.tied_embeddings=all needs one vocabulary for both languages: tokenizer.joint=true, or else "
@@ -241,13 +242,13 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
         )
     if settings.trainer.limit_val_batches == 0 and settings.training.averaging.kind != "none":
         raise ValueError(
-            f"training.averaging.kind={settings.training.averaging.kind} needs a validation, which says whether the "
+            f"training.averaging.kind={settings.training.averaging.kind} needs a validation, which shows whether the "
             "average is better: leave out trainer.limit_val_batches=0"
         )
     trainer = settings.trainer
     if settings.training.snapshots and math.isinf(trainer.steps) and trainer.max_epochs < 0 and not trainer.max_time:
         raise ValueError(
-            "training.snapshots spreads them over all steps of a run, and this one has no limit of steps: give "
+            "training.snapshots are spread over all steps of a run, and this one has no limit of steps: give "
             "trainer.max_steps, max_epochs or max_time, or training.snapshots=0"
         )
     if (cache := expanded(settings.data.cache)).exists() and not cache.is_dir():

@@ -1,7 +1,7 @@
-"""Embeddings to begin with, counted from the training pairs: pieces that occur together get similar vectors.
+"""Initial embeddings that are counted from the training pairs: pieces that occur together get similar vectors.
 
-With random embeddings a model spends its first thousand steps finding out by gradients that "Hund" and "dog" belong
-together. Counting says so in seconds.
+With random embeddings a model needs about a thousand steps to learn that "Hund" and "dog" belong together. Counting
+finds that in seconds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from transformer.model.transformer import Transformer
 WINDOW = 2
 # Frequent contexts count a little less than they would (Levy, Goldberg & Dagan 2015, section 3.1).
 CONTEXT_SMOOTHING = 0.75
-# Of an embedding's variance, so much is counted; the rest stays random and tells pieces with equal counts apart.
+# The counted share of an embedding's variance; the rest stays random, so that pieces with equal counts differ.
 COUNTED = 0.9
-CHUNK = 100  # pairs counted at a time: of long sentences each has a million places
+CHUNK = 100  # pairs counted at a time: a pair of long sentences gives a million counts
 
 
 def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
-    """What occurs together: (0, ids, ids) anywhere in the pair, on either side; (1, ids, ids) as neighbors."""
+    """Ids that occur together: (0, ids, ids) anywhere in the pair, on both sides; (1, ids, ids) as neighbors."""
     source, target = (side.astype(np.int64) for side in (source, target))
     ids = np.unique(np.concatenate([source, target]))
     left, right = np.meshgrid(ids, ids)
@@ -38,7 +38,7 @@ def pairs_and_neighbors(source: IntArray, target: IntArray) -> Iterator[tuple[in
 
 
 def count_cooccurrences(splits: Sequence[Split], vocabulary: int) -> Float[Tensor, "vocabulary 2 vocabulary"]:
-    """How often each piece occurs with each other: in a pair (0), and as a neighbor (1)."""
+    """How often each piece occurs with each other piece: in a pair (0), and as a neighbor (1)."""
     counts = torch.zeros(vocabulary * 2 * vocabulary)
     numbered = evenly_spread(splits)
     for start in range(0, len(numbered), CHUNK):
@@ -53,7 +53,7 @@ def count_cooccurrences(splits: Sequence[Split], vocabulary: int) -> Float[Tenso
 
 
 def positive_pmi_(counts: Float[Tensor, "pieces contexts"]) -> Float[Tensor, "pieces contexts"]:
-    """max(0, log p(piece, context) / (p(piece) p(context))), written over the counts: 0 where nothing was counted."""
+    """max(0, log p(piece, context) / (p(piece) p(context))), in place of the counts; 0 if the count is 0."""
     of_pieces, of_contexts = counts.sum(dim=1, keepdim=True), counts.sum(dim=0) ** CONTEXT_SMOOTHING
     # 1 in place of an empty sum, whose counts are 0.
     expected = of_contexts / of_contexts.sum().clamp_min(1)
@@ -65,9 +65,9 @@ def cooccurrence_embeddings(
     splits: Sequence[Split], vocabulary: int, dim: int, seed: int
 ) -> Float[Tensor, "vocabulary dim"]:
     """U √S of the singular value decomposition of all positive pointwise mutual information (Levy & Goldberg 2014),
-    turned at random, so that no dimension holds more than another. Rows have length 1, and 0 without any count.
+    rotated at random, so that all dimensions hold equally much. Rows have the length 1, or 0 without any count.
 
-    Raises ValueError where memory does not suffice: it takes 16 bytes × vocabulary².
+    Raises ValueError if there is too little memory: it takes 16 bytes × vocabulary².
     """
     check_memory(16 * vocabulary**2, f"counting with {vocabulary:,} pieces", "give training.initial_embeddings=random")
     ppmi = count_cooccurrences(splits, vocabulary)
@@ -78,14 +78,14 @@ def cooccurrence_embeddings(
         rank = min(dim, vocabulary)
         left, singular_values, _ = torch.svd_lowrank(ppmi.flatten(1), rank, niter=3)
         rotation = nn.init.orthogonal_(torch.empty(rank, dim))
-    counted = ppmi.flatten(1).any(dim=1, keepdim=True)  # of the others the decomposition leaves rounding errors
+    counted = ppmi.flatten(1).any(dim=1, keepdim=True)  # the other rows have only rounding errors
     return nn.functional.normalize((left * singular_values.sqrt()) @ rotation, dim=1) * counted
 
 
 @torch.no_grad()
 def initialize_embeddings(model: Transformer, splits: Sequence[Split], seed: int) -> None:
-    """Puts counted embeddings in place of nine tenths of the random ones. For a model whose embeddings are one matrix
-    (tied_embeddings=all)."""
+    """Mixes counted embeddings into the random ones: nine tenths of the variance is counted. For a model whose
+    embeddings are one matrix (tied_embeddings=all)."""
     weight = model.output.weight
     vocabulary, dim = weight.shape
     counted = cooccurrence_embeddings(splits, vocabulary, dim, seed)

@@ -1,7 +1,7 @@
-"""Guided alignment: while training begins, one head of cross-attention is taught where to look.
+"""Guided alignment: at the beginning of training, a loss teaches one head of cross-attention where to look.
 
-Left to itself, a model takes its first thousands of steps to find out which source token a target token comes from.
-Counting in the training pairs tells it within seconds, well enough to begin with.
+Without it, a model needs thousands of steps to learn which source token a target token comes from. Counting in the
+training pairs finds this in seconds, well enough for a start.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from transformer.data.encoded import Split, evenly_spread
 from transformer.data.tokenizer import EOS, PAD
 from transformer.training.config import GuidedAlignmentSettings
 
-# What is less likely counts as that likely: a logarithm of 0 would be infinite.
+# A smaller probability counts as this one: the logarithm of 0 would be infinite.
 EPSILON = 1e-6
 
 
 def relative_places(ids: Tensor) -> Float[Tensor, "batch length"]:
-    """The middle of each token in its sentence, which goes from 0 to 1."""
+    """The position of the middle of each token, with the sentence from 0 to 1."""
     places = torch.arange(ids.size(1), device=ids.device) + 0.5
     return places / (ids != PAD).sum(dim=1, keepdim=True)
 
 
 class GuidedAlignment:
-    """A loss that draws the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) toward
+    """A loss that moves the first head of the second-to-last decoder layer (Garg et al. 2019, section 3.1) toward
     alignments counted in the training pairs (Chen et al. 2016, section 3)."""
 
     def __init__(self, table: TranslationTable, settings: GuidedAlignmentSettings) -> None:
@@ -40,7 +40,7 @@ class GuidedAlignment:
     def learn(
         cls, splits: Sequence[Split], target_vocabulary: int, settings: GuidedAlignmentSettings
     ) -> GuidedAlignment:
-        """From training pairs. EOS, which every source has, is the source token of words that come from none."""
+        """Counts in training pairs. A target word without a source word is aligned with EOS, which every source has."""
         pairs = [split.pair(0, number) for split, number in evenly_spread(splits)]
         ids = [(source.tolist(), target.tolist()) for source, target in pairs]
         return cls(count_translations(ids, EOS, target_vocabulary), settings)
@@ -52,15 +52,15 @@ class GuidedAlignment:
         """−Σ p log a, summed over target tokens: p is the share of each source token in the target token, a the share
         of the head's attention that goes to it.
 
-        `layers` are the weights of cross-attention; of R-Drop they have the batch twice, one view after the other.
+        `layers` are the weights of cross-attention; with R-Drop they have the batch twice, one view after the other.
         """
         targets, head = self.targets(batch), layers[max(0, len(layers) - 2)][:, 0].float()
         attention = head.view(-1, *targets.shape).mean(dim=0)
         return -(targets * attention.clamp_min(EPSILON).log()).sum()
 
     def targets(self, batch: Batch) -> Float[Tensor, "batch target source"]:
-        """How likely each target token comes from each source token: p(target id | source id), more where both stand
-        at the same place of their sentences (Dyer et al. 2013). Zeros for a target token that was never counted."""
+        """How likely each target token comes from each source token: p(target id | source id), higher if both are at
+        the same place of their sentences (Dyer et al. 2013). Zeros for a target token that was never counted."""
         self.table = self.table.to(batch.source.device)
         source_places = relative_places(batch.source)[:, None, :]
         target_places = relative_places(batch.labels)[:, :, None]

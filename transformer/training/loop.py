@@ -1,7 +1,7 @@
-"""The training loop. Begin with `Training.fit`: step after step, a validation every so often, and how it ends.
+"""The training loop. Begin with `Training.fit`: its steps, its validations, and how it ends.
 
-All randomness of a batch is a function of its place (seed, process, epoch, batch). So a checkpoint holds no state of a
-random generator, and a run that goes on from one ends with the same weights, bit for bit, as one that never stopped.
+All randomness of a batch depends only on its place (seed, process, epoch, batch). So a checkpoint holds no state of a
+random generator, and a run that continues from one ends with the same weights, bit for bit, as one that never stopped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,25 +51,25 @@ def seed_batch(seed: int, rank: int, epoch: int, batch: int, device: torch.devic
 
 
 def mean(evaluations: dict[str, Evaluation], measure: str) -> float:
-    """A score, or the loss, of a validation: each direction counts alike, however many pairs it has."""
+    """A score, or the loss, of a validation: all directions count the same, however many pairs they have."""
     values = [one.scores[measure] if measure != "loss" else float(one.loss or 0) for one in evaluations.values()]
     return sum(values) / len(values)
 
 
 def can_be_scored(pairs: Sequence[Pair], language: str) -> bool:
-    """Whether perfect translations would have a BLEU: not if no reference has four words."""
+    """Whether perfect translations would get a BLEU above 0: not if no reference has four words."""
     references = [reference for _, reference in pairs]
     return not references or score(references, references, language, ["bleu"])["bleu"] > 1
 
 
 def snapshot_steps(count: int, total_steps: float) -> set[int]:
-    """The steps after which a run keeps its model: 0, and the others each after twice as many as the one before. The
-    last of these is half of all, for at its end a run leaves a model anyway."""
+    """The steps after which a run keeps its model: 0, then each twice the one before. The last is half of all steps: at
+    its end a run saves its model anyway."""
     return {0, *(int(total_steps) >> halvings for halvings in range(1, count))} if count else set()
 
 
 class Training:
-    """What a run holds while it trains, and the loop over it."""
+    """The state of a run while it trains, and the training loop."""
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class Training:
         on_step: Sequence[Callable[["Training"], None]] = (),
         on_validation: Sequence[Callable[["Training"], None]] = (),
     ) -> None:
-        """`fabric` knows the device, the precision, the processes and the loggers. `saved_settings` go into every
+        """`fabric` has the device, the precision, the processes and the loggers. `saved_settings` go into every
         checkpoint in `folder`. The functions of `on_step` and `on_validation` are called with this object after each
         step or validation."""
         trainer, chosen = settings.trainer, settings.training
         self.fabric, self.module, self.data, self.settings, self.folder = fabric, module, data, settings, folder
         self.signals, self.guide, self.on_step, self.on_validation = signals, guide, on_step, on_validation
-        self.progress, self.seconds_before = TrainProgress(), 0.0  # of an earlier process, once `resume` was called
+        self.progress, self.seconds_before = TrainProgress(), 0.0  # changed by `resume`
 
         self.loader = data.loader("train", fabric.global_rank, fabric.world_size, trainer.accumulate_grad_batches)
         self.batches_per_epoch = limited(len(self.loader), trainer.limit_train_batches)  # of each process
-        # Fabric's module sums gradients over processes; it calls `module`, whose `model` is the Transformer.
+        # Fabric's module sums gradients over processes; it calls `module`, which has the Transformer as `model`.
         optimizer = module.build_optimizer(fused=can_be_fused(trainer.precision))
         self.fabric_module, self.optimizer = fabric.setup(module, optimizer)
         self.weights = list(module.model.parameters())
@@ -102,7 +102,7 @@ class Training:
         self.dropout_warmup = DropoutWarmup(module.model, chosen.dropout_warmup_steps)
         self.throughput = Throughput(bool(chosen.compile))
         self.agreement = Agreement(fabric, signals, trainer, chosen.checkpoint_every_minutes, data.examples("train"))
-        # What decides, beside seed and corpus, which batches a process gets.
+        # With seed and corpus, these decide which batches a process gets.
         batches = fabric.world_size, trainer.accumulate_grad_batches, data.settings.batch_tokens, self.batches_per_epoch
         sharding = [*batches, data.is_bucketed, chosen.bpe_dropout]
         self.checkpoints = Checkpoints(folder, fabric, module, self.optimizer, self.average, sharding, saved_settings)
@@ -110,7 +110,7 @@ class Training:
 
         limit = trainer.limit_val_batches
         self.validation_pairs = {name: data.text_pairs(name, limit) for name in data.names("validation")}
-        # What translates each split: the same model, asked for the split's direction.
+        # The translator of each split: the same model in the split's direction.
         self.translators = {}
         for name in [*self.validation_pairs, *data.test_names]:
             translator = copy(module.translator.in_direction(*data.all_splits[name][0].languages))
@@ -128,12 +128,12 @@ class Training:
         self.validation_metrics = ["bleu", "chrf"] if self.choose_by == "chrf" else ["bleu"]
 
     def resume(self, checkpoint: dict[str, Any], path: Path) -> None:
-        """Goes on from what `read_run` has read in the file `path`."""
+        """Continues from the checkpoint that `read_run` has read from the file `path`."""
         self.progress, self.seconds_before = self.checkpoints.load(checkpoint, path)
         self.plan_steps()
 
     def plan_steps(self) -> None:
-        """How many updates the whole run has, unless its time or its patience ends it before, and its schedule."""
+        """Computes the schedule, and how many updates the run has unless its time or its patience ends it earlier."""
         trainer, chosen, progress = self.settings.trainer, self.settings.training, self.progress
         self.total_steps: float = trainer.steps
         if trainer.max_epochs >= 0:
@@ -149,15 +149,15 @@ class Training:
         """Trains until the steps, the epochs, the time or the patience of the run are over; the last weights are
         validated.
 
-        Raises NonFiniteError, and Interrupted where a signal has asked it to stop. Both are raised after it has saved,
-        if there is anything to save.
+        Raises NonFiniteError, or Interrupted if a signal has asked it to stop, after it has saved a checkpoint (if the
+        error's `can_save` is true).
         """
         chosen, steps, ended_by_itself = self.settings.training, self.batches_of_steps(), False
         self.module.train()
         self.agreement.start(self.seconds_before)
         self.reporter.start(self.progress.step, self.total_steps, self.seconds_before, self.why_over())
         self.throughput.start()
-        with self.signals.deferred():  # a first signal waits until `step` or `evaluate_split` asks for it
+        with self.signals.deferred():  # a first signal has no effect until `step` or `evaluate_split` checks for it
             try:
                 if self.progress.step == 0:
                     self.save_snapshot_if_due()
@@ -188,7 +188,7 @@ class Training:
         return every is not None and self.progress.step > 0 and self.progress.step % every == 0
 
     def why_over(self) -> str | None:
-        """Why no further step is made; None where one is."""
+        """Why no further step is made; None if one is made."""
         waited = self.progress.not_better
         if self.progress.step >= self.total_steps:
             return f"{self.progress.step:,} are done (a larger trainer.max_steps or trainer.max_epochs trains longer)"
@@ -198,9 +198,9 @@ class Training:
         return "trainer.max_time is over (a larger one trains longer)" if self.agreement.share_of_time >= 1 else None
 
     def batches_of_steps(self) -> Iterator[list[Batch]]:
-        """The batches of every step from here on, epoch after epoch."""
+        """The batches of each further step, epoch after epoch."""
         sampler: Any = self.loader.sampler
-        while True:  # at the end of an epoch, `step` has moved `progress` on to the next one
+        while True:  # at the end of an epoch, `step` has already set `progress` to the next one
             done = self.progress.batch
             sampler.start_at(self.progress.epoch, done)
             epoch = islice(self.loader, self.batches_per_epoch - done)
@@ -209,7 +209,7 @@ class Training:
 
     def step(self, batches: list[Batch]) -> None:
         """One update of the weights, by the gradient of Σ loss / Σ target tokens: both sums go over all `batches` and
-        all processes. Raises NonFiniteError, and Interrupted where the run was asked to stop."""
+        all processes. Raises NonFiniteError, or Interrupted if the run was asked to stop."""
         progress, trainer = self.progress, self.settings.trainer
         learning_rate = self.settings.training.learning_rate * self.rate_factor(progress.step)
         for group in self.optimizer.param_groups:
@@ -228,7 +228,7 @@ class Training:
         norm = torch.nn.utils.get_total_norm(gradients)
         if trainer.gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.weights, trainer.gradient_clip_val, norm)
-        # What is not finite is found before the update.
+        # Numbers that are not finite are found before the update.
         self.agreement.check(sums, norm, Update(progress.step, progress.epoch, learning_rate, seen))
         self.optimizer.step()
 
@@ -249,15 +249,15 @@ class Training:
             raise self.agreement.interrupted()
 
     def backward(self, batches: list[Batch]) -> tuple[Tensor, list[tuple[int, Tensor, Tensor]]]:
-        """Leaves in the weights the gradient of the summed loss of all batches and processes. Returns three sums over
-        the batches of this process (the objective, which is the loss with guided alignment; the loss; target tokens),
-        and the number, pairs and objective of each batch."""
+        """Computes the gradient of the loss, summed over all batches and processes. Returns three sums over the batches
+        of this process (the objective, which is the loss plus that of guided alignment; the loss; target tokens), and
+        the number, pairs and objective of each batch."""
         fabric, progress, seen = self.fabric, self.progress, []
         sums, last = torch.zeros(3, device=fabric.device), progress.batch + len(batches) - 1
         for number, batch in enumerate(map(fabric.to_device, batches), progress.batch):
             seed_batch(self.settings.seed, fabric.global_rank, progress.epoch, number, fabric.device)
             record = self.module.record = AttentionRecord(cross=[]) if self.guide else None
-            sums_gradients = number == last or fabric.world_size == 1  # over the processes
+            sums_gradients = number == last or fabric.world_size == 1  # after the last batch, over the processes
             with self.memory_of(batch), fabric.no_backward_sync(self.fabric_module, enabled=not sums_gradients):
                 with fabric.autocast():
                     tokens = (batch.labels != PAD).sum()
@@ -271,7 +271,7 @@ class Training:
         return sums, seen
 
     def memory_of(self, batch: Batch) -> AbstractContextManager[None]:
-        """A context in which an error of memory names the batch."""
+        """A context that names the batch if memory runs out."""
         (count, source), target = batch.source.shape, batch.labels.shape[1]
         what = f"a training batch of {count} sentence{'s' * (count != 1)} × {source} source × {target} target tokens"
         return explain_out_of_memory(what, f"data.batch_tokens (now {self.settings.data.batch_tokens})")
@@ -304,20 +304,20 @@ class Training:
         several = {f"validation/bleu.{name}": value for name, value in bleus.items() if len(bleus) > 1}
         means = {name: mean(evaluations, name) for name in ("loss", *self.validation_metrics)}
         self.log({f"validation/{name}": value for name, value in means.items()} | several)
-        # Of equal ones the later is the best: the first are often all 0. last.ckpt comes last, as it names the best.
+        # The later of equal scores is the best: the first ones are often all 0.
         self.save(*([BEST_CHECKPOINT] if is_better or found == best else []), LAST_CHECKPOINT)
         self.reporter.validated(step, means, bleus, self.samples(evaluations) if is_better else [])
         for call in self.on_validation:
             call(self)
-        self.throughput.start()  # what it took is not the time of a step
+        self.throughput.start()  # the time of a validation is not part of a step
 
     def chosen_score(self, evaluations: dict[str, Evaluation]) -> float:
-        """What chooses the best checkpoint: the higher the better."""
+        """The score that chooses the best checkpoint: the higher the better."""
         value = mean(evaluations, self.choose_by)
         return -value if self.choose_by == "loss" else value
 
     def samples(self, evaluations: dict[str, Evaluation]) -> list[Sample]:
-        """Some translations of a validation, to look at; the directions take turns."""
+        """Some translations of a validation to show, shared out evenly among the directions."""
         samples = []
         for place, (name, one) in enumerate(evaluations.items()):
             count = len(range(place, self.settings.training.samples, len(evaluations)))
@@ -327,7 +327,7 @@ class Training:
         return samples
 
     def evaluate_split(self, name: str) -> Evaluation:
-        """Of validation, with the model as it is. Raises Interrupted."""
+        """Evaluates the model on one split of validation. Raises Interrupted."""
 
         def on_progress(done: int, total: int) -> None:
             self.agreement.stop_if_asked()
@@ -342,12 +342,12 @@ class Training:
     # ---- log and checkpoints ----------------------------------------------------------------------------------------
 
     def log(self, numbers: dict[str, Any]) -> None:
-        """To the loggers, as a row of the present step."""
+        """Writes a row of the present step to the loggers."""
         self.fabric.log_dict(numbers | {"epoch": self.progress.epoch}, step=self.progress.step)
         self.progress = replace(self.progress, log_rows=self.progress.log_rows + 1)
 
     def save(self, *names: str) -> None:
-        """Writes checkpoints of these names, by the first process. Raises NonFiniteError where weights are spoiled."""
+        """The first process writes checkpoints of these names. Raises NonFiniteError if the weights are spoiled."""
         self.agreement.check_pending()
         self.agreement.note_saved()
         if self.fabric.is_global_zero:
@@ -355,8 +355,8 @@ class Training:
         self.throughput.start()
 
     def save_snapshot_if_due(self) -> None:
-        """Writes the model in half precision, by the first process, after the steps of `snapshot_steps`. Raises
-        NonFiniteError where weights are spoiled."""
+        """After the steps of `snapshot_steps`, the first process writes the model in half precision. Raises
+        NonFiniteError if the weights are spoiled."""
         if self.progress.step not in self.snapshot_steps:
             return
         self.agreement.check_pending()

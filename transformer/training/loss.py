@@ -1,7 +1,7 @@
-"""What training minimizes: label-smoothed cross-entropy, and R-Drop where it is asked for.
+"""The loss: label-smoothed cross-entropy, and R-Drop if it is set.
 
-These are the equations of one position. Training calls `kernels.linear_cross_entropy`, which sums them over a batch and
-never holds all its logits; tests compare the two.
+These are the equations for one position. Training calls `kernels.linear_cross_entropy`, which sums them over a batch
+without keeping all its logits in memory; tests compare the two.
 """
 
 import torch
@@ -33,8 +33,8 @@ def r_drop(
     label_smoothing: float,
     alpha: float,
 ) -> Float[Tensor, " positions"]:
-    """(CE(p) + CE(q) + α (KL(p‖q) + KL(q‖p)) / 2) / 2: p and q are predictions of one batch under two draws of dropout,
-    and are pulled together (R-Drop, Liang et al. 2021, eq. 4).
+    """(CE(p) + CE(q) + α (KL(p‖q) + KL(q‖p)) / 2) / 2: p and q are the predictions of one batch with two different
+    dropout masks, and should agree (R-Drop, Liang et al. 2021, eq. 4).
 
     The paper adds the two losses; here they are averaged, so that the loss has the same size as without R-Drop.
     """

@@ -29,23 +29,23 @@ def compile_for_training(model: Transformer, backend: str) -> None:
 
 
 def end_compiling(model: Transformer) -> None:
-    """Back to the methods as written: for the few passes after training it takes longer to compile than to run."""
+    """Removes the compiled methods: for the few passes after training it takes longer to compile than to run."""
     for name in COMPILED:
         vars(model).pop(name, None)
 
 
 def twice(batch: Batch) -> Batch:
-    """The sentences of a batch, then the same once more."""
+    """The sentences of a batch, followed by the same sentences again."""
     return Batch._make(part if part is None else torch.cat([part, part]) for part in batch)
 
 
 class TranslationModule(LightningModule):
-    """Trains a Translator's model. A checkpoint of it stands alone: `Translator.load` reads it."""
+    """Trains a Translator's model. Its checkpoint needs no other file: `Translator.load` reads it."""
 
     def __init__(self, translator: Translator, settings: TrainingSettings) -> None:
         super().__init__()
         self.translator, self.model, self.settings = translator, translator.model, settings
-        # Where a step records the decoder's attention, for a loss on it (`guided_alignment`).
+        # A step appends the decoder's attention here, for the loss of `guided_alignment`.
         self.record: AttentionRecord | None = None
         regularize(self.model, settings.regularization)
         if settings.compile:
@@ -53,8 +53,8 @@ class TranslationModule(LightningModule):
         self.save_hyperparameters({"translator": translator.description(), "training": asdict(settings)}, logger=False)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The loss summed over the batch's target tokens (in nats), and the number of these tokens. In training it has
-        the label smoothing and the R-Drop of the settings; in validation it is the plain cross-entropy."""
+        """The loss summed over the batch's target tokens (in nats), and the number of these tokens. Training uses the
+        label smoothing and the R-Drop of the settings; validation uses the plain cross-entropy."""
         smoothing = self.settings.label_smoothing if self.training else 0.0
         r_drop = self.settings.r_drop if self.training else 0.0
         output, labels, tokens = self.model.output, batch.labels, (batch.labels != PAD).sum()
@@ -73,8 +73,8 @@ class TranslationModule(LightningModule):
         return total / tokens
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Logs `validation/loss`, the mean over all target tokens, with Lightning's Trainer. (`training.loop` validates
-        by `evaluation.evaluate`, which translates too.)"""
+        """Logs `validation/loss`, the mean over all target tokens, for Lightning's Trainer. (`training.loop` validates
+        with `evaluation.evaluate`, which also translates.)"""
         total, tokens = self.loss(batch)
         self.log("validation/loss", total / tokens, batch_size=int(tokens), add_dataloader_idx=False, sync_dist=True)
 
@@ -90,11 +90,11 @@ class TranslationModule(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Adds tokenizers and a digest, as plain tensors and text: whoever has the checkpoint can translate with it."""
+        """Adds tokenizers and a digest, as plain tensors and text, so that the checkpoint alone can translate."""
         content = tensors(self.model, self.translator.tokenizers)
         checkpoint["tokenizers"] = {name: content[name] for name in content if name.startswith("tokenizer.")}
         checkpoint["weights"] = [name for name in content if not name.startswith("tokenizer.")]
-        # The digest is of the checkpoint's weights: a callback of Lightning's Trainer may have put others there.
+        # The digest is of the weights in the checkpoint: a callback of Lightning's Trainer may have replaced them.
         content |= {name: checkpoint["state_dict"][f"model.{name}"].cpu() for name in checkpoint["weights"]}
         checkpoint["sha256"] = digest(self.translator.description(), content)
 

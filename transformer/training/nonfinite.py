@@ -1,4 +1,4 @@
-"""The error that ends training at a loss or gradient that is not finite: it says which batch that came from."""
+"""The error that ends training if a loss or gradient is not finite: it names the batch."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from transformer.data.encoded import Split
 
 
 class NonFiniteError(RuntimeError):
-    """An update that would have spoiled the weights. `can_save`: it was not made. (On a GPU it is seen one step later,
-    and the weights in memory are of no use; none of them are saved.)"""
+    """An update would have spoiled the weights. `can_save`: the update was not made. (On a GPU this is seen one step
+    later, when the weights are already spoiled, so they are not saved.)"""
 
     def __init__(self, message: str, can_save: bool) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class NonFiniteError(RuntimeError):
 
 @dataclass(frozen=True)
 class Update:
-    """What an update was made from, in one process: its batches as (number in the epoch, indices of pairs, loss)."""
+    """An update in one process, with its batches as (number in the epoch, indices of pairs, loss)."""
 
     step: int
     epoch: int
@@ -30,7 +30,7 @@ class Update:
 
 
 def nonfinite_error(update: Update, norm: float, pairs: Split, can_save: bool) -> NonFiniteError:
-    """What was not finite, and in which batches: those of all processes, since any of them may have caused it."""
+    """The error names the number that is not finite, and the batches of all processes: any may have caused it."""
     local_batches = [
         (number, [pairs.pair_number(update.epoch, pair) for pair in indices.tolist()], loss.item())
         for number, indices, loss in update.batches

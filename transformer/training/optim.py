@@ -1,6 +1,6 @@
 """Optimizers and learning-rate schedules, each a function with its name in a registry.
 
-To add one: a function here, and its name in OPTIMIZERS or SCHEDULES of `training/config.py` (in NEEDS_END here too, if
+To add one: a function here, and its name in OPTIMIZERS or SCHEDULES of `training/config.py` (and in NEEDS_END below, if
 it depends on the last step).
 """
 
@@ -18,8 +18,8 @@ Groups = list[dict[str, Any]]
 
 
 def decay_groups(model: Transformer, without: Iterable[torch.Tensor] = ()) -> Groups:
-    """Parameter groups: the matrices of the layers; and, without weight decay, all that is a vector: of a bias or a
-    norm, of a token (embeddings) or of a position."""
+    """Two parameter groups: the matrices of the layers; and, without weight decay, all other weights: biases, norms,
+    and embeddings of tokens and positions."""
     left_out = {id(weight) for weight in without}
     layers = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
     matrices = {id(weight) for weight in layers if weight.dim() > 1}
@@ -50,7 +50,7 @@ class MuonAdamW(torch.optim.Optimizer):
     """Muon for the matrices of the layers and AdamW for everything else, as one optimizer with one schedule and state.
 
     Muon's update is scaled to the size of AdamW's (0.2 √max(rows, columns); Liu et al. 2025, section 2.2), so that one
-    learning rate and weight decay serve both. `betas` are AdamW's; Muon keeps the momentum that torch gives it.
+    learning rate and weight decay fit both. `betas` are for AdamW; Muon has torch's default momentum.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MuonAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         with torch.enable_grad():
             loss = None if closure is None else closure()
-        # Both work on the groups and the state of this optimizer, which load_state_dict replaces.
+        # Set anew, because load_state_dict replaces the groups and the state of this optimizer.
         self.muon.param_groups, self.adamw.param_groups = self.param_groups[:1], self.param_groups[1:]
         self.muon.state = self.adamw.state = self.state
         self.muon.step()  # type: ignore[no-untyped-call]
@@ -88,7 +88,7 @@ def can_be_fused(precision: str) -> bool:
 
 
 def cosine(step: int, warmup_steps: int, total_steps: int | float) -> float:
-    """Half a cosine from 1 after warm-up to 0 at the last step, which so changes nothing (Loshchilov & Hutter 2017)."""
+    """Half a cosine: from 1 after warm-up to 0 at the last step (Loshchilov & Hutter 2017)."""
     progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps))
     return 0.5 * (1 + math.cos(math.pi * progress))
 
@@ -98,17 +98,17 @@ def inverse_square_root(step: int, warmup_steps: int, total_steps: int | float) 
     return math.sqrt(warmup_steps / step)
 
 
-NEEDS_END = ("cosine",)  # is a function of the last step, which must be known
+NEEDS_END = ("cosine",)  # schedules that need to know the last step
 
 
 def warmup_note(warmup_steps: int, total_steps: int) -> str | None:
-    """A line about a warm-up that takes too much of a run, as where a preset's number of steps was cut; else None."""
+    """A line if warm-up takes more than a third of a run, for example of a preset with fewer steps; else None."""
     usual = max(1, total_steps // 10)
     if warmup_steps <= max(usual, total_steps / 3):
         return None
     return (
-        f"training.warmup_steps={warmup_steps} is more than a third of {total_steps:,} steps, and little time is left "
-        f"to learn at a falling rate: training.warmup_steps={usual} is usual"
+        f"training.warmup_steps={warmup_steps} is more than a third of {total_steps:,} steps, which leaves little time "
+        f"for a falling learning rate: training.warmup_steps={usual} is usual"
     )
 
 

@@ -1,4 +1,4 @@
-"""Memory that runs out is reported with the batch that was being processed and the setting that makes it smaller."""
+"""If memory runs out, the message says in which batch, and which setting makes it smaller."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +12,11 @@ OUT_OF_MEMORY = ("DefaultCPUAllocator: ", "MPS backend out of memory")
 
 @contextmanager
 def explain_out_of_memory(what: str, remedy: str) -> Iterator[None]:
-    """Turns the error of a GPU or CPU without memory into a ValueError that says at `what` and the `remedy`."""
+    """Turns the error of a GPU or CPU without memory into a ValueError that names `what` needed it and the `remedy`."""
     try:
         yield
     except RuntimeError as error:
-        # torch has a type of its own for NVIDIA's GPUs only.
+        # torch has an error class only for NVIDIA's GPUs.
         if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in OUT_OF_MEMORY):
             raise
         raise ValueError(f"out of memory at {what}: lower {remedy}, or choose a smaller model") from error

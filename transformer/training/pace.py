@@ -1,7 +1,7 @@
 """How many steps fit into trainer.max_time: some are timed before the first update, on a copy of the model.
 
-So the number of steps is a setting of the run from its first update on, and the clock decides on nothing else: a run
-that is resumed, or repeated with that number, has the same weights.
+The clock decides on nothing else. So a run that is resumed, or repeated with the same number of steps, has the same
+weights.
 """
 
 import math
@@ -27,17 +27,17 @@ from transformer.training.loop import Training
 from transformer.training.module import TranslationModule
 from transformer.training.reporter import spread
 
-# Of the time: what is planned with, what timing the steps may take, and what training has at least, however long
-# validations and test are.
+# Shares of the time: for the whole plan, for timing the steps, and at least for training, even if validations and test
+# take long.
 PLANNED, TIMED, TRAINING = 0.95, 0.02, 0.5
-WARMUP, MIN_STEPS, MAX_STEPS = 1, 2, 20  # of the steps that are timed: the first allocates memory and chooses kernels
-SENTENCES = 64  # of validation and of the test that are translated
-# Of a run whose interval of validations is not typed: the most validations, and the share of its time that they take.
+WARMUP, MIN_STEPS, MAX_STEPS = 1, 2, 20  # numbers of timed steps: the first one allocates memory and chooses kernels
+SENTENCES = 64  # translated for timing, from validation and from each test
+# If training.validate_every is not typed: the most validations, and the share of the time that they take.
 VALIDATIONS, VALIDATING = 10, 0.1
 
 
 class Pace(NamedTuple):
-    """Seconds of a step, of a validation and of the test; and those that it took to find them."""
+    """Seconds of a step, of a validation and of the test; and the seconds that were spent on timing them."""
 
     step: float
     validation: float
@@ -45,7 +45,7 @@ class Pace(NamedTuple):
     spent: float = 0.0
 
     def validations_in(self, seconds: float) -> int:
-        """How many may be made in this time."""
+        """How many validations fit into this time."""
         return max(1, min(VALIDATIONS, int(VALIDATING * seconds / max(self.validation, 1e-9))))
 
     def __str__(self) -> str:
@@ -53,26 +53,26 @@ class Pace(NamedTuple):
 
 
 def _seconds_of_steps(trial: Training, limit: float) -> float:
-    """The median of some steps, until they have taken the `limit`."""
+    """The median time of some steps: as many as fit into the `limit`, but a few at least."""
     trial.module.train()
     found: list[float] = []
     for batches in trial.batches_of_steps():
         started = time.perf_counter()
         trial.optimizer.zero_grad()
         trial.backward(batches)
-        trial.optimizer.optimizer.step()  # not Fabric's, which would change the scale of fp16
+        trial.optimizer.optimizer.step()  # Fabric's own would change the scale of fp16
         if trial.fabric.device.type == "cuda":
             torch.cuda.synchronize()
         found.append(time.perf_counter() - started)
         enough = len(found) >= WARMUP + MIN_STEPS and sum(found) >= limit
-        if trial.fabric.broadcast(enough or len(found) == WARMUP + MAX_STEPS):  # all processes make equally many
+        if trial.fabric.broadcast(enough or len(found) == WARMUP + MAX_STEPS):  # the same number in all processes
             break
     return statistics.median(found[WARMUP:])
 
 
 def _seconds_of_split(trial: Training, name: str, search: SearchSettings, limit: int | float, with_loss: bool) -> float:
-    """The time of a split, by that of some sentences, each searched to the length of usual translations: an untrained
-    model knows no end."""
+    """The time of a split, estimated from some sentences. They are translated to the length of usual translations: an
+    untrained model does not know when to end."""
     pairs = trial.data.text_pairs(name, limit)
     some = [pairs[index] for index in spread(len(pairs), SENTENCES)]
     source, target = (side.sum() for side in trial.data.split(name).lengths(0))
@@ -95,7 +95,7 @@ def measure_pace(
     started = time.perf_counter()
     twin = copy(translator)
     twin.model = deepcopy(translator.model)
-    once = with_values(settings, {"trainer.max_steps": 1, "training.choose_by": "bleu"})  # no note of another score
+    once = with_values(settings, {"trainer.max_steps": 1, "training.choose_by": "bleu"})  # so that no note is printed
     with torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []):
         trial = Training(fabric, TranslationModule(twin, settings.training), data, once, {}, folder, signals, guide)
         trainer = settings.trainer
@@ -116,15 +116,14 @@ def measure_pace(
 def fitting_steps(
     settings: RunSettings, chosen: dict[str, Any], pace: Pace, seconds: float, done: int = 0
 ) -> dict[str, int]:
-    """By its name, the number of steps that fit into these seconds, beyond those that are `done`, if they are fewer
-    than the settings have. With it a shorter warm-up and interval of validations, where they were `chosen` and not
-    typed."""
+    """Settings by name: the number of steps that fit into these seconds after the `done` ones, if it is less than in
+    the settings; and a shorter warm-up and interval of validations, if they were `chosen` by the program."""
     seconds, training = PLANNED * seconds - pace.spent, settings.training
     if "training.validate_every" in chosen:
         validations, seconds_of_step = pace.validations_in(seconds), pace.step
     else:
         validations, seconds_of_step = 1, pace.step + pace.validation / training.validate_every
-    # At the end the weights of the last step are validated too, beside their average.
+    # At the end the weights of the last step are validated as well as their average.
     left = seconds - pace.test - (validations + 1) * pace.validation
     steps = done + max(1, int(max(TRAINING * seconds, left) / seconds_of_step))
     if steps >= settings.trainer.steps:

@@ -1,7 +1,7 @@
-"""Regularizers that act within the model while it trains, attached as forward hooks: the model does not know of them.
+"""Regularizers within the model, active in training only. They are forward hooks, so the model's code has none of them.
 
 To add one: a function here, its name in REGULARIZERS of `training/config.py`, and a line under `regularization:` in
-configs/training. Dropout is the model's own, R-Drop belongs to the loss and BPE-dropout to the data.
+configs/training. Dropout is part of the model, R-Drop of the loss and BPE-dropout of the data.
 """
 
 from typing import Any
@@ -30,13 +30,13 @@ def drop_words(model: Transformer, probability: float) -> None:
 def drop_layers(model: Transformer, probability: float) -> None:
     """LayerDrop: each layer passes its input on unchanged with this probability (Fan et al. 2020).
 
-    A dropped layer is computed all the same: its weights get gradients of zero, which several processes can add up.
+    A dropped layer is still computed: its weights get gradients of zero, which several processes can add up.
     """
 
     def hook(layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> Any:
         if not layer.training:
             return None
-        # A decoder layer returns its cache, too.
+        # A decoder layer also returns its cache.
         states, updated = arguments[0], output[0] if isinstance(output, tuple) else output
         kept = torch.where(torch.rand((), device=states.device) >= probability, updated, states)
         return (kept, *output[1:]) if isinstance(output, tuple) else kept
@@ -53,11 +53,11 @@ def regularize(model: Transformer, probabilities: dict[str, float]) -> None:
 
 
 class DropoutWarmup:
-    """Raises all dropout of a model in even steps from 0 to what its settings say, over the first `steps` updates
-    (Curriculum Dropout, Morerio et al. 2017, with a straight line for their curve).
+    """Raises all dropout of a model evenly from 0 to its settings, over the first `steps` updates (Curriculum Dropout,
+    Morerio et al. 2017, but with a straight line instead of their curve).
 
-    Dropout prevents overfitting. While the sentences are new there is nothing to prevent, and it only slows learning
-    down.
+    Dropout prevents overfitting. While the sentences are still new there is no overfitting, and dropout only slows
+    learning down.
     """
 
     def __init__(self, model: Transformer, steps: int) -> None:
@@ -65,7 +65,7 @@ class DropoutWarmup:
         self.dropouts = [(module, module.p) for module in model.modules() if isinstance(module, Dropout)] * (steps > 0)
 
     def before_step(self, step: int) -> None:
-        """`step` updates were made."""
+        """Called after `step` updates."""
         for dropout, p in self.dropouts:
             dropout.p = p * min(1.0, step / self.steps)
 

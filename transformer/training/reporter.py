@@ -1,4 +1,4 @@
-"""A run as it goes on: a bar or a line every half minute, a line and samples at every validation."""
+"""Reports the progress of a run: a bar or a line every half minute, and a line with samples at every validation."""
 
 import math
 import time
@@ -14,7 +14,7 @@ from transformer.training.config import RunSettings
 from transformer.training.optim import warmup_note
 from transformer.training.throughput import Throughput
 
-# Columns of a terminal that a long bar needs; beside a short one the rest fits into 80.
+# A terminal with fewer columns gets a short bar, so that everything fits into 80.
 WIDE = 115
 Sample = tuple[str, str, str]  # source, translation, reference
 
@@ -32,8 +32,8 @@ def spread(total: int, count: int) -> list[int]:
 
 class Reporter:
     """Shows on stderr how far training is: a bar with tokens/s and time left (in a file a line every half minute), a
-    line a validation, sample translations when BLEU improves, and while testing a line every half minute. The first
-    process speaks, the others are silent."""
+    line a validation, sample translations when BLEU improves, and while testing a line every half minute. Only the
+    first process `speaks`."""
 
     def __init__(self, speaks: bool, settings: RunSettings, throughput: Throughput) -> None:
         self.speaks, self.settings, self.throughput = speaks, settings, throughput
@@ -45,8 +45,8 @@ class Reporter:
         self.bar: Progress | None = None
 
     def start(self, step: int, total_steps: int | float, seconds_before: float, why_over: str | None) -> None:
-        """Training begins after `step` of `total_steps` updates (infinite where only time or patience ends it) and some
-        seconds of an earlier process; `why_over`: it ends at once."""
+        """Training begins after `step` of `total_steps` updates (infinite if only time or patience ends it) and some
+        seconds of an earlier process. With `why_over` it ends at once, for this reason."""
         self.total_steps = total_steps
         self.started = self.last_line = time.monotonic()
         self.first_step, self.seconds_before = step, seconds_before
@@ -71,7 +71,7 @@ class Reporter:
             self.bar.start()
 
     def stop(self, step: int, why_over: str | None) -> None:
-        """Training has ended, by itself for a reason or (None) not."""
+        """Training has ended; `why_over` is the reason, or None if it was stopped."""
         if self.bar is not None:
             self.bar.update(self.task, completed=step)
             self.bar.stop()
@@ -92,7 +92,7 @@ class Reporter:
         self.stage_started = time.monotonic()
 
     def progressed(self, verb: str, done: int, total: int) -> None:
-        """So many sentences of a split are validated or tested (by each process)."""
+        """`done` of `total` sentences of a split are validated or tested (by each process)."""
         if self.bar is not None:
             self.bar.update(self.task, description=f"validating {done / total:.0%}")
         elif time.monotonic() - self.last_line >= HEARTBEAT:
@@ -118,7 +118,7 @@ class Reporter:
             self.console.print(Text(f"    {reference}", style="dim"))
 
     def note(self, line: str) -> None:
-        """Something to know of the run."""
+        """Prints a line about the run."""
         self._print(line)
 
     def testing(self, sizes: dict[str, int]) -> None:
@@ -136,7 +136,7 @@ class Reporter:
         return f"step {step:,}" + (f" of {self.total_steps:,}" if math.isfinite(self.total_steps) else "")
 
     def _loss(self) -> str:
-        # A resumed run with no step left has trained nothing.
+        # A resumed run without further steps has no loss.
         return "" if self.loss is None or not self.speaks else f"training loss {float(self.loss):.2f}   "
 
     def _speed_and_time(self, step: int) -> str:

@@ -1,4 +1,4 @@
-"""What a finished run leaves in its folder, scores with all that made them and translations, and what it prints."""
+"""The results of a finished run: the files in its folder (scores, what they depend on, translations) and its output."""
 
 import importlib.metadata
 import platform
@@ -17,9 +17,9 @@ from transformer.run import Run
 
 @dataclass
 class Result:
-    """How a run ended: the best validation score (None: nothing was validated) and what it is, scores a split, what it
-    cost, three sample translations of the test set, and what there is to say. Without a test (test=false) there are
-    only the first two and the cost."""
+    """The results of a run: the best validation score (None: nothing was validated) and its name, the scores of each
+    split, the cost, three sample translations of the test set, and notes. Without a test (test=false) there are only
+    the first two and the cost."""
 
     validation: float | None
     choose_by: str
@@ -29,7 +29,7 @@ class Result:
     notes: list[str]
 
     def numbers(self) -> dict[str, float]:
-        """Scores as `split/metric`, or the one of validation, and the cost: what the table of a sweep shows."""
+        """Scores as `split/metric`, or the one of validation, and the cost, for the table of a sweep."""
         if not self.scores:
             name = f"validation/{self.choose_by}"
             return ({} if self.validation is None else {name: abs(self.validation)}) | self.cost
@@ -38,13 +38,13 @@ class Result:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """The versions of Python and of the libraries that affect the results."""
     names = ("torch", "lightning", "torchmetrics", "sacrebleu", "sentencepiece")
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
 
 
 def revision() -> str | None:
-    """The commit of the checkout that this file stands in, with + where it was changed; None outside one."""
+    """The commit of the checkout that contains this file, with + if files were changed; None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
@@ -76,10 +76,10 @@ def write_results(
 
 
 def show_result(result: Result, folder: Path, search: SearchSettings) -> None:
-    """Prints the scores, three translations and what to do next with the run in `folder` and the same search. Of
-    several processes the first does.
+    """Prints the scores, three translations, and the next commands for the run in `folder` with the same search. Only
+    the first process prints.
 
-    The length penalty and ratio are the model's own by now, and need not be typed.
+    The length penalty and ratio are saved in the model by now and need not be typed.
     """
     if rank() != 0:
         return

@@ -1,7 +1,7 @@
-"""What a corpus decides of its training: settings that are null, read off a curve by the number of training pairs.
+"""Settings that the corpus chooses: those that are null are read from a curve by the number of training pairs.
 
 The points of the curve are settings that were tried with corpora of these sizes (docs/choose.md). Between two points a
-setting grows evenly with the logarithm of the number of pairs, and before the first and after the last it stays.
+setting grows evenly with the logarithm of the number of pairs; before the first and after the last it is constant.
 """
 
 import math
@@ -19,7 +19,7 @@ from transformer.data.splitting import with_splits
 from transformer.data.words import WITHOUT_SPACES
 
 PAIRS = (2_000, 10_000, 50_000, 200_000)
-# By the name of a setting: what it is rounded to a multiple of, and its value at each of these numbers of pairs.
+# For each setting: it is rounded to a multiple of the first number; then its values at these numbers of pairs.
 CURVE: dict[str, tuple[float, tuple[float, ...]]] = {
     "tokenizer.vocabulary_size": (100, (1000, 4000, 8000, 10_000)),
     "model.dim": (64, (128, 256, 256, 512)),
@@ -33,25 +33,25 @@ CURVE: dict[str, tuple[float, tuple[float, ...]]] = {
     "training.validate_every": (50, (250, 250, 1000, 1000)),
     "trainer.max_steps": (100, (2000, 2500, 10_000, 40_000)),
 }
-# The settings that the curve does not hold as numbers.
+# Settings that are chosen without the curve.
 OTHERS = ("tokenizer.character_coverage", "training.schedule", "training.averaging.kind")
-# What a model to begin with (init_from) brings along, but for its dropout.
+# Settings that come from the model if there is one to begin with (init_from).
 OF_MODEL_FILE = ("tokenizer.", "model.dim", "model.layers", "model.feed_forward.")
-# A CPU trains no larger model in hours.
+# On a CPU a larger corpus gets the settings for this number of pairs: a larger model would not train in hours.
 MOST_ON_CPU = 50_000
-# Of the corpora of the points: words of a sentence, and characters, which are letters of European languages.
+# The corpora of the points have this number of words in a sentence, and of characters (European letters).
 WORDS, CHARACTERS = 12.0, 100
-# With more characters than these, as Chinese, Japanese and Korean have, the rarest 0.05 % of the text get no piece.
+# With more characters than these (Chinese, Japanese, Korean), the rarest 0.05 % of the text get no piece.
 MANY_CHARACTERS, COVERAGE = 1000, 0.9995
-# In a script without spaces, characters that say about as much as a word with its space.
+# In a script without spaces, this number of characters says about as much as a word with its space.
 CHARACTERS_OF_WORD = 1.6
 OF_NO_SPACES = re.compile(f"[{WITHOUT_SPACES}]")
 
 
 @dataclass(frozen=True)
 class CorpusSize:
-    """Training pairs, mean words of a sentence, and the characters that the vocabulary has a piece for, which are this
-    share (`coverage`) of the text."""
+    """The number of training pairs, the mean words of a sentence, and how many characters get a piece of their own:
+    these make up the share `coverage` of the text."""
 
     pairs: int
     words: float = WORDS
@@ -60,13 +60,13 @@ class CorpusSize:
 
     @property
     def equivalent(self) -> float:
-        """How many pairs of usual length have as many words: the place on the curve."""
+        """How many pairs of usual length would have as many words: this is the place on the curve."""
         return self.pairs * self.words / WORDS
 
 
 def measure(corpus: DataSettings) -> CorpusSize:
-    """Fetches the corpus and reads its training pairs, once validation and test are taken out. Of several directions
-    each pair counts once."""
+    """Fetches the corpus and reads its training pairs, without validation and test. With several directions each pair
+    counts once."""
     corpus.fetch()
     pairs, characters = 0, Counter[str]()
     for one in with_splits(corpus).with_own_pairs:
@@ -86,7 +86,7 @@ def measure(corpus: DataSettings) -> CorpusSize:
 def value(name: str, pairs: float) -> int | float:
     """The value of a setting of the curve for a number of pairs."""
     multiple, values = CURVE[name]
-    # Sizes grow by a factor, and shares, which may be 0, by a difference.
+    # Between two points sizes grow by a factor; shares grow by a difference, because they may be 0.
     is_share = max(values) < 1
     points = values if is_share else np.log(values)
     found = float(np.interp(math.log(max(1.0, pairs)), np.log(PAIRS), points))
@@ -95,7 +95,7 @@ def value(name: str, pairs: float) -> int | float:
 
 
 def _filled(settings: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """The settings with what was chosen; layers are those of encoder and decoder, unless one has its own."""
+    """The settings with the chosen values; layers go to encoder and decoder, unless one has its own."""
     filled = deepcopy(settings)
     for name, of_name in chosen.items():
         *above, key = name.split(".")
@@ -113,11 +113,11 @@ def _filled(settings: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
 def choose(
     settings: dict[str, Any], size: CorpusSize = CorpusSize(PAIRS[0]), on_cpu: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All settings of a run and its model as plain data, with a value for each that is null and that the corpus
-    decides; and these values by name, but for those that init_from brings.
+    """Chooses by the corpus a value for each setting that is null. Returns all settings of the run and its model as
+    plain data; and the chosen values by name, without those that come from init_from.
 
-    `size` is that of the corpus, or any, where it is not read yet and the other settings are to be checked. Beside
-    trainer.max_epochs, and where nothing else is null, null steps are left as they are.
+    `size` is that of the corpus; any size will do to check the other settings before the corpus is read. Null steps
+    stay null beside trainer.max_epochs, and if nothing else is null.
     """
     flat = dict(flatten(settings))
     begins = flat.get("init_from") is not None

@@ -1,4 +1,4 @@
-"""The table of corpus and model that stands before training."""
+"""The table of corpus and model that is printed before training."""
 
 from itertools import islice
 
@@ -17,21 +17,21 @@ from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import Translator
 from transformer.printing import console, shortened
 
-# The share of unknown tokens that is worth a word.
+# A larger share of unknown tokens is reported.
 MAX_UNKNOWN = 0.05
-# The share of the references that a perfect model could write, below which it is said.
+# It is reported if a perfect model could write only a smaller share of the references than this.
 MIN_WRITABLE = 0.995
-# With fewer sentences than these, one or two of them decide the BLEU of a split.
+# With fewer sentences, one or two of them decide the BLEU of a split.
 FEW_SENTENCES = 100
 
 
 def unknown_share(ids: IntArray) -> float:
-    """The share of tokens that the vocabulary lacks; SentencePiece makes one token of neighbors that are unknown."""
+    """The share of unknown tokens; SentencePiece joins neighbors that are unknown into one token."""
     return float((ids == UNK).sum()) / max(1, len(ids))
 
 
 def writing_notes(data: TranslationData) -> list[str]:
-    """For each split that is scored, which share of its references a perfect model could write, if not nearly all."""
+    """Lines about each split that is scored if a perfect model could not write all of its references."""
     notes = []
     for name, (corpus, split_of_corpus) in data.all_splits.items():
         if split_of_corpus in ("train", SYNTHETIC):
@@ -48,7 +48,7 @@ def writing_notes(data: TranslationData) -> list[str]:
 
 
 def limit_notes(data: TranslationData, search: SearchSettings) -> list[str]:
-    """For each split that is scored, how many of its references are longer than the `search` allows."""
+    """Lines about each split that is scored if some of its references are longer than the `search` allows."""
     notes = []
     for name, (_, split_of_corpus) in data.all_splits.items():
         split = data.split(name)
@@ -72,10 +72,10 @@ def _table(data: TranslationData) -> Table:
         split = data.split(name)
         ids = (split.source, split.target)
         table.add_row(
-            # As high as the cell of both sides.
+            # Two lines, like the cell with both sides.
             name if name == split_of_corpus else f"{split_of_corpus}\n{direction_name(corpus.languages)}",
             f"{len(split.source):,}",
-            # Both sides in one cell, one above the other: a table of 80 columns holds them all.
+            # Both sides are in one cell, one above the other, so that the table fits into 80 columns.
             "\n".join(corpus.languages),
             "\n".join(f"{len(side.ids):,}" for side in ids),
             "\n".join(f"{side.lengths.max(initial=0):,}" for side in ids),
@@ -87,7 +87,7 @@ def _table(data: TranslationData) -> Table:
 
 
 def _notes(data: TranslationData, init_from: str | None) -> list[str]:
-    """What there is to say of the corpus besides."""
+    """Further lines about the corpus."""
     settings, notes = data.settings, [*data.notes, *writing_notes(data)]
     for name, (corpus, split_of_corpus) in data.all_splits.items():
         split = data.split(name)
@@ -137,16 +137,16 @@ def show_run(
     processes: int,
     init_from: str | None,
 ) -> None:
-    """The table of corpus and model, where its weights come from, and how the `machine` is used, on stderr.
+    """Prints on stderr the table of corpus and model, where its weights come from, and how the `machine` is used.
 
-    So many `processes` share the cores of this machine.
+    `processes` is the number of processes that share the cores of this machine.
     """
     machine_lines = [machine]
     if processes > (cores := available_cores()):
         machine_lines.append(
             f"{processes} processes share {cores} cores and wait for each other: lower trainer.devices"
         )
-    begins_with = f"the model, its weights and tokenizers are those of {init_from}, whatever presets and tokenizer= say"
+    begins_with = f"model, weights and tokenizers come from {init_from}, not from presets or tokenizer="
     console(stderr=True).print(
         _table(data),
         *_notes(data, init_from),

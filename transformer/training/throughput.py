@@ -1,4 +1,4 @@
-"""What training costs: time per step, target tokens a second and memory."""
+"""Measures training: time per step, target tokens a second and memory."""
 
 import re
 import statistics
@@ -12,12 +12,12 @@ from torch import Tensor
 
 
 def peak_memory(status: Path = Path("/proc/self/status")) -> int:
-    """The most memory that this process has held so far, in bytes."""
-    # Linux's getrusage would count the parent process too, up to its exec. A sandbox may have no such line.
+    """The most memory that this process has used so far, in bytes."""
+    # Linux's getrusage would also count the parent process until its exec. In a sandbox the line may be missing.
     if status.exists() and (peak := re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)):
         return int(peak[1]) * 1024
     if sys.platform == "win32":
-        return 0  # not known without a further library
+        return 0  # not known without another library
     import resource  # Windows has none
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -25,27 +25,27 @@ def peak_memory(status: Path = Path("/proc/self/status")) -> int:
 
 
 class Throughput:
-    """Measures a run: the median time of a step, with loading and logging but without validation and checkpoints after
-    it, how many target tokens a second that makes, and the peak of memory."""
+    """Measures a run: the median time of a step (with loading and logging, but without validation and checkpoints), the
+    target tokens a second, and the peak of memory."""
 
-    # The first steps allocate memory and choose kernels; those of a compiled model compile for each kind of batch. A
-    # run with no others counts its last one.
+    # The first steps are not counted: they allocate memory, choose kernels, or compile for each kind of batch. A run
+    # with no other steps counts its last one.
     WARMUP_STEPS, COMPILED_WARMUP_STEPS = 6, 30
 
     def __init__(self, is_compiled: bool = False) -> None:
         self.warmup_steps = self.COMPILED_WARMUP_STEPS if is_compiled else self.WARMUP_STEPS
         self.step_seconds = array("d")
-        # Of each step of the warm-up, then of all others together. On a GPU tensors: numbers would wait for it.
+        # One entry for each step of the warm-up, then one for all others. As tensors, so as not to wait for a GPU.
         self.step_tokens: list[Tensor] = []
         self.last: float | None = None
         self.training_seconds = 0.0
 
     def start(self) -> None:
-        """A step begins now, after something else."""
+        """Begins to time a step; what came before does not count."""
         self.last = time.perf_counter()
 
     def after_step(self, tokens: Tensor) -> None:
-        """A step of so many target tokens, of all processes, has ended, and the next one begins."""
+        """A step has ended, and the next one begins; `tokens` are the target tokens of all processes."""
         now = time.perf_counter()
         if self.last is None:
             self.last = now
@@ -59,11 +59,11 @@ class Throughput:
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all steps so far. Waits for a GPU."""
+        """Target tokens a second, over all steps so far. Waits for a GPU."""
         return float(sum(self.step_tokens)) / max(self.training_seconds, 1e-9)
 
     def measured(self, device: torch.device) -> dict[str, float]:
-        """Milliseconds a step and target tokens a second, if a step was trained, and peak memory in MB: the GPU's where
+        """Milliseconds a step and target tokens a second, if a step was trained, and peak memory in MB: the GPU's if
         there is one, else the process's."""
         skipped = min(self.warmup_steps, len(self.step_seconds) - 1)
         seconds, tokens = self.step_seconds[skipped:], self.step_tokens[skipped:]

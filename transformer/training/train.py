@@ -1,4 +1,4 @@
-"""A whole run: data, model, training, the best checkpoint, the test, and what stays in the run's folder."""
+"""A whole run: data, model, training, the best checkpoint, the test, and the files in the run's folder."""
 
 import logging
 import math
@@ -76,8 +76,8 @@ def prepare_data(settings: RunSettings, pretrained: SavedTranslator | None) -> T
 
 
 def needed_length_ratio(data: TranslationData, extra: int) -> float:
-    """How many target tokens a search must allow for each source token, beyond `extra`, by the training pairs: what all
-    but one of a thousand need, which may not fit each other, and a quarter more."""
+    """How many target tokens for each source token a search must allow beyond `extra`. It is the ratio that 99.9 % of
+    the training pairs need (the others may be wrong pairs), and a quarter more."""
     lengths = [data.split(name).lengths(0) for name in data.names("train")]
     source, target = (np.concatenate(side) for side in zip(*lengths, strict=True))
     needed = np.quantile((target.astype(float) - extra) / source, 0.999)
@@ -85,7 +85,7 @@ def needed_length_ratio(data: TranslationData, extra: int) -> float:
 
 
 def keep_letterless(pairs: Iterable[Pair]) -> bool:
-    """Whether most of the pairs whose source has no letter leave it as it is, or there are none."""
+    """Whether most sources without a letter are the same in the target, or there are no such sources."""
     letterless = [source == target for source, target in pairs if is_letterless(source)]
     return 2 * sum(letterless) >= len(letterless)
 
@@ -100,7 +100,7 @@ def all_pairs(data: TranslationData) -> Iterator[Pair]:
 def build_translator(
     settings: RunSettings, model_settings: dict[str, Any], data: TranslationData, pretrained: SavedTranslator | None
 ) -> Translator:
-    """A model for the vocabularies of the tokenizers, with new weights or those of the pretrained model."""
+    """A translator with the tokenizers of `data`, and new weights or those of the pretrained model."""
     vocabularies = {"source_vocab_size": len(data.source_tokenizer), "target_vocab_size": len(data.target_tokenizer)}
     config = from_dict(ModelConfig, model_settings | vocabularies, "model")
     check_lengths(data, config)
@@ -110,7 +110,7 @@ def build_translator(
     translator = Translator(model, tokenizers, settings.data.languages, settings.data.all_directions)
     known, typed = pretrained.defaults if pretrained else Defaults(), settings.search
     needed = max(known.length_ratio, needed_length_ratio(data, typed.length_extra))
-    # The run is tested with what was typed, and whoever uses the model searches alike.
+    # The saved model has the typed settings as defaults, so that it later searches as in the run's test.
     translator.defaults = Defaults(
         known.length_penalty if typed.length_penalty is None else typed.length_penalty,
         needed if typed.length_ratio is None else typed.length_ratio,
@@ -122,15 +122,15 @@ def build_translator(
 def use_machine(
     machine: MachineSettings, accelerator: str, precision: str, data: TranslationData, saved: dict[str, Any] | None
 ) -> str:
-    """Configures torch by the settings, with the numerics of the run that is resumed, and chooses how batches are
-    formed. Returns a line that describes how the machine is used."""
+    """Configures torch by the settings, with the numerics of the resumed run if there is one, and chooses how batches
+    are formed. Returns a line that describes how the machine is used."""
     data.choose_bucketing(accelerator, precision)
     used = configure_torch(restore_numerics(machine, accelerator, saved), accelerator, bucketed=data.is_bucketed)
     return f"{used}, {find_hardware(accelerator).describe(precision)}"
 
 
 def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_done: int) -> GuidedAlignment | None:
-    """What teaches cross-attention where to look; None where it is not asked for, or its steps are over."""
+    """The loss that teaches cross-attention where to look; None if it is off or its steps are over."""
     asked = settings.training.guided_alignment
     if not asked.weight or steps_done >= asked.steps:
         return None
@@ -139,7 +139,7 @@ def build_guided_alignment(settings: RunSettings, data: TranslationData, steps_d
 
 
 def silence_lightning() -> None:
-    """Silences Lightning's tips, and its advice about what this project has chosen on purpose."""
+    """Silences Lightning's tips, and its warnings about choices that this project makes on purpose."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning")
@@ -151,7 +151,7 @@ def build_fabric(settings: RunSettings, folder: Path, saved: dict[str, Any] | No
     trainer = settings.trainer
     torch.use_deterministic_algorithms(trainer.deterministic)
     if trainer.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it
     rows, steps = (saved["progress"]["log_rows"], saved["progress"]["step"]) if saved else (0, 0)
     return Fabric(
         accelerator=device_kind(trainer.accelerator),
@@ -172,8 +172,8 @@ def launch(fabric: Fabric, settings: RunSettings, signals: SignalHandler) -> Non
 
 
 def choose_weights(training: Training) -> float | None:
-    """Gives the model the weights that are to be tested, and returns their validation score: those of best.ckpt, or the
-    last step's, if these are better than their average. None where nothing was validated."""
+    """Gives the model the weights to be tested, and returns their validation score: those of best.ckpt, or those of the
+    last step if they are better than the average. None if nothing was validated."""
     best, limit, says = training.progress.best_score, training.settings.trainer.limit_val_batches, rank() == 0
     if best is None or not Run(training.folder).best.exists():
         return None
@@ -216,7 +216,7 @@ def samples_of(evaluation: Evaluation, pairs: list[Pair], count: int = 3) -> lis
 
 
 def save_translator(translator: Translator, data: TranslationData, validation: list[Pair], path: Path) -> None:
-    """Writes the one file that translates; then once more with the head of cross-attention that aligns words best."""
+    """Writes the translator's file; then again, with the head of cross-attention that aligns words best."""
     translator.save(path)
     if translator.model.config.decoder.cross_attention is not None:
         pairs = list(islice(data.settings.read("train"), MAX_TRAINING_PAIRS))
@@ -225,7 +225,7 @@ def save_translator(translator: Translator, data: TranslationData, validation: l
 
 
 def leakage_notes(data: TranslationData) -> list[str]:
-    """How many sentences of validation and tests the training pairs have."""
+    """Lines that say how many sentences of validation and tests are also in the training pairs."""
     trained = [corpus for corpus, split in data.settings.all_splits.values() if split == "train"]
     train = chain.from_iterable(chain(corpus.read("train"), read_synthetic(corpus)) for corpus in trained)
     scored = {name: data.text_pairs(name) for name in [*data.names("validation"), *data.test_names]}
@@ -243,16 +243,16 @@ def run(
     on_validation: Sequence[Hook] = (),
     at_end: Sequence[Callable[[Translator, Result, Path], None]] = (),
 ) -> Result:
-    """Trains, tests the best checkpoint and leaves a whole folder behind.
+    """Trains, tests the best checkpoint and writes all files of the run into its folder.
 
-    The settings have passed `check_settings` and `check_trainer`; `resume` continues from a checkpoint of the same
-    folder. With `replace` the folder may hold an earlier run, as that of a repeated trial does: it is removed once the
-    corpus is ready, as its model or scores would be taken for those of this run. `chosen` are the settings that nobody
-    typed (`sizing.choose`): they are printed, once the steps are cut to what fits into trainer.max_time. `on_step` and
-    `on_validation` are called with the `Training` after each of these, and `at_end` with translator, result and folder,
-    once all is saved.
-    Raises ValueError or OSError, before it trains, for what the corpus, the checkpoint or the folder does not allow,
-    and Interrupted when a signal ends the run.
+    The settings have passed `check_settings` and `check_trainer`; `resume` is a checkpoint of the same folder to
+    continue from. With `replace` the folder may hold an earlier run (of a repeated trial): its files are removed once
+    the corpus is ready, so that nobody takes them for those of this run. `chosen` are the settings that were not typed
+    (`sizing.choose`): they are printed after the steps are reduced to fit into trainer.max_time. `on_step` and
+    `on_validation` are called with the `Training` after each step or validation, and `at_end` with translator, result
+    and folder at the end, when everything is saved.
+    Raises ValueError or OSError, before training, if the corpus, the checkpoint or the folder does not allow the run,
+    and Interrupted if a signal ends it.
     """
     started = time.monotonic()
     silence_lightning()
@@ -279,7 +279,7 @@ def run(
         place.clear()
     fabric = build_fabric(settings, folder, saved)
     if rank() == 0:
-        # SLURM and torchrun start the processes themselves, and may give each cores of its own.
+        # If SLURM or torchrun start the processes, each may have cores of its own.
         shares_cores = fabric.device.type == "cpu" and fabric.strategy.launcher is not None
         show_run(data, translator, settings.search, machine, trainer.devices if shares_cores else 1, settings.init_from)
         say(*(f"changed: {line}" for line in changes), *([] if saved else leakage_notes(data)))
@@ -300,7 +300,7 @@ def run(
                 say(f"trainer.max_time={trainer.max_time}: {pace}")
                 place.write_settings(asdict(settings) | {"model": model_settings})
         if chosen and rank() == 0:
-            say(f"chosen, as it is typed: {as_typed(chosen)}")
+            say(f"chosen: {as_typed(chosen)}")
         module = TranslationModule(translator, settings.training)
         hooks = {"on_step": on_step, "on_validation": on_validation}
         training = Training(fabric, module, data, settings, saved_settings, folder, signals, guide, **hooks)
@@ -310,7 +310,7 @@ def run(
         end_compiling(translator.model)
         cost = training.throughput.measured(fabric.device)
         validation = choose_weights(training)
-        if fabric.is_global_zero:  # before the test, which can take minutes and be stopped
+        if fabric.is_global_zero:  # before the test, which may take minutes and may be stopped
             save_translator(translator, data, data.text_pairs("validation"), place.translator)
         evaluations = evaluate_tests(training) if settings.test else {}
 
