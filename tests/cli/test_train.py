@@ -78,7 +78,7 @@ def test_a_model_has_the_shape_of_the_one_to_begin_with_and_dropout_of_its_own(s
     ],
 )
 def test_another_shape_that_is_typed_is_refused_by_its_settings(path: Path, typed: str, different: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"^init_from= holds another model .*: leave these settings out$") as refused:
+    with pytest.raises(ValueError, match=r"^the model of init_from= has other settings: .*: leave these") as refused:
         trained(f"init_from={path}", typed)
     assert {*different} <= {*re.findall(r"model\.([\w.]+=\S+ \(saved: \S+\))", str(refused.value))}
 

@@ -120,7 +120,7 @@ def test_models_that_do_not_belong_together_are_refused(pair: list[Translator], 
     back = Translator(pair[0].model, pair[0].tokenizers, ("en", "de"))
     with pytest.raises(ValueError, match="model 2 translates en → de, model 1 de → en"):
         Ensemble([pair[0], back])
-    with pytest.raises(ValueError, match="an ensemble is several models"):
+    with pytest.raises(ValueError, match="an ensemble cannot be saved in one file"):
         Ensemble(pair).save(tmp_path / "x.safetensors")
     with pytest.raises(ValueError, match="an ensemble needs a model or more"):
         Ensemble([])

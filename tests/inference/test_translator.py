@@ -517,7 +517,7 @@ def test_finetuning_may_change_dropout_and_add_tags_but_nothing_else(translator:
         (replace(config, norm="post"), r"model\.norm=post \(saved: pre\): leave these settings out$"),
         (replace(config, decoder=replace(config.decoder, cross_attention=None)), r"model\.decoder\.cross_attention"),
     ):
-        with pytest.raises(ValueError, match=rf"^init_from= holds another model than the settings ask for: {said}"):
+        with pytest.raises(ValueError, match=rf"^the model of init_from= has other settings: {said}"):
             saved.build_for_finetuning(other)
 
 

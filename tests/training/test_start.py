@@ -118,7 +118,7 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
             torch.testing.assert_close(other.get_tensor(name), one.get_tensor(name), atol=1e-9, rtol=0)
     begun["model"] = plain["model"] | {"norm": "post"}
     with pytest.raises(
-        ValueError, match=r"another model than the settings ask for: model\.norm=post \(saved: pre\): leave"
+        ValueError, match=r"the model of init_from= has other settings: model\.norm=post \(saved: pre\): leave"
     ):
         train(tmp_path / "third", begun)
 

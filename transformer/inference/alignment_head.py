@@ -1,4 +1,4 @@
-"""Which cross-attention weights of a model say which source word a target word comes from."""
+"""The cross-attention weights that tell which source word a target word comes from."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,8 +11,8 @@ NO_CROSS_ATTENTION = "the model has no cross-attention (model.decoder.cross_atte
 
 @dataclass(frozen=True)
 class AlignmentHead:
-    """Which weights align: layer and head are counted from 1; `head` None is the mean of the layer's heads. `shifted`:
-    those of the step that reads a target token, not of the one that predicts it."""
+    """The weights that align words: layer and head are counted from 1; `head` None is the mean of the layer's heads.
+    `shifted`: the weights of the step that reads a target token, not of the one that predicts it."""
 
     layer: Annotated[int, ">= 1", "<= 1000000"]
     head: Annotated[int, ">= 1", "<= 1000000"] | None
@@ -24,7 +24,7 @@ class AlignmentHead:
 
 
 def candidates(config: ModelConfig) -> list[AlignmentHead]:
-    """All weights of a model that could align. ValueError for a model without cross-attention."""
+    """All layers, heads and steps that could align. ValueError for a model without cross-attention."""
     if config.decoder.cross_attention is None:
         raise ValueError(NO_CROSS_ATTENTION)
     heads = [None, *range(1, config.decoder.cross_attention.heads + 1)]
@@ -33,7 +33,7 @@ def candidates(config: ModelConfig) -> list[AlignmentHead]:
 
 
 def default_head(config: ModelConfig) -> AlignmentHead:
-    """What is taken where nothing was measured: the second-to-last layer, of three or more (Garg et al. 2019).
+    """The default if nothing was measured: the second-to-last layer, or the last of one or two (Garg et al. 2019).
 
     ValueError for a model without cross-attention.
     """
@@ -44,7 +44,7 @@ def default_head(config: ModelConfig) -> AlignmentHead:
 
 
 def check_head(head: AlignmentHead, config: ModelConfig) -> None:
-    """Raises ValueError, naming what there is, for a layer or a head that the model does not have."""
+    """Raises ValueError for a layer or a head that the model does not have."""
     attention = config.decoder.cross_attention
     if attention is None:
         raise ValueError(NO_CROSS_ATTENTION)
@@ -54,7 +54,7 @@ def check_head(head: AlignmentHead, config: ModelConfig) -> None:
 
 
 def asked_head(asked: AlignmentSettings, config: ModelConfig, found: AlignmentHead | None) -> AlignmentHead:
-    """The head that was asked for, else the one that training has `found`.
+    """The head in the settings, else the one that training has `found`.
 
     Raises ValueError for a layer or a head that the model does not have.
     """

@@ -1,4 +1,4 @@
-"""Choosing among the hypotheses of a search by more than its own score: minimum Bayes risk, or a reverse model."""
+"""Choosing among the hypotheses of a search by minimum Bayes risk or with a reverse model."""
 
 import copy
 import math
@@ -24,7 +24,7 @@ SIMILARITIES: Registry[Any] = Registry(
 def pair_log_probabilities(
     translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int | None = None
 ) -> list[float]:
-    """log p(target | source), the end symbol included; -inf where a side is empty or has more tokens than the model has
+    """log p(target | source), with the end symbol; -inf if a side is empty or has more tokens than the model has
     positions."""
     sources, targets = (
         tokenizer.encode_all([pair[side] for pair in pairs]) for side, tokenizer in enumerate(translator.tokenizers)
@@ -41,8 +41,8 @@ def pair_log_probabilities(
 def references_loss(
     translator: Translator, pairs: Sequence[tuple[str, str]], batch_tokens: int | None = None
 ) -> tuple[float, int]:
-    """−Σ log p(reference | source) in nats and the tokens of these references; pairs that the model cannot take are
-    left out."""
+    """−Σ log p(reference | source) in nats, and the number of tokens of these references; pairs that are empty on a
+    side or too long for the model are left out."""
     targets = translator.target_tokenizer.encode_all([target for _, target in pairs])
     values = pair_log_probabilities(translator, pairs, batch_tokens)
     scored = [(value, len(ids) + 1) for value, ids in zip(values, targets, strict=True) if value != -math.inf]
@@ -50,7 +50,7 @@ def references_loss(
 
 
 class Chooser:
-    """Translates as `translator` does, and puts the hypotheses of each text into the order of its choice."""
+    """Translates with `translator`, and sorts the hypotheses of each text by the chosen method."""
 
     def __init__(self, translator: Translator, settings: ChoiceSettings, reverse: Translator | None = None) -> None:
         """Raises ValueError for a `reverse` that does not translate back."""
@@ -61,7 +61,7 @@ class Chooser:
 
     @classmethod
     def load(cls, translator: Translator, settings: ChoiceSettings, inference: InferenceSettings) -> "Chooser":
-        """With the reverse run that the settings name. Raises as `Translator.load` does."""
+        """Loads the reverse run of the settings. Raises the errors of `Translator.load`."""
         if settings.reverse is None:
             return cls(translator, settings)
         source, target = translator.languages
@@ -79,9 +79,9 @@ class Chooser:
         split_lines: SplitLines = "long",
         line_numbers: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
-        """As `Translator.n_best`, best first by the choice; scores and log-probabilities are those of the search."""
+        """As `Translator.n_best`, but sorted by the choice; scores and log-probabilities are those of the search."""
         method, draws = self.settings.choose, self.settings.draws(search)
-        # No draw of one seed is a draw of the next one (until they wrap).
+        # Every seed has its own draws (until the numbers wrap).
         searches = [replace(search, seed=(search.seed * draws + draw) % 2**32) for draw in range(draws)]
         drawn = self.translator.n_best_of_each(texts, searches, batch_tokens, split_lines, line_numbers)
         n_best = [[one for hypotheses in of_text for one in hypotheses] for of_text in zip(*drawn, strict=True)]
@@ -89,21 +89,21 @@ class Chooser:
             return [self._by_consensus(hypotheses, drawn=draws > 1) for hypotheses in n_best]
         if method == "rerank" and self.reverse is not None:
             own = search.with_defaults(self.translator.defaults)
-            # Several draws may give the same.
+            # Several draws may give the same hypothesis.
             distinct = [list({tuple(one.pieces): one for one in hypotheses}.values()) for hypotheses in n_best]
             return self._by_reverse(self.reverse, texts, distinct, own, batch_tokens)
         return n_best
 
     def _by_consensus(self, hypotheses: list[Translation], drawn: bool) -> list[Translation]:
-        """Sorts by the expected metric with all hypotheses as references, itself included (Kumar and Byrne 2004,
-        Eikema and Aziz 2020). Each counts by its share of the draws, or of the probability that the beam has found."""
+        """Sorts by the expected metric with all hypotheses as references, also itself (Kumar and Byrne 2004, Eikema and
+        Aziz 2020). The weight of each is its share of the draws, or of the probability of all in the beam."""
         shares: dict[str, float] = {}
         best = max(one.log_probability for one in hypotheses)
         for one in hypotheses:
             shares[one.text] = shares.get(one.text, 0.0) + (1.0 if drawn else math.exp(one.log_probability - best))
         metric = copy.copy(SIMILARITIES[self.settings.similarity](self.translator.target_language))
         if isinstance(metric, BLEU):
-            metric.effective_order = True  # of a sentence shorter than four words too
+            metric.effective_order = True  # so that sentences shorter than four words are scored too
         expected = {
             text: sum(share * metric.sentence_score(text, [other]).score for other, share in shares.items())
             for text in shares
@@ -120,7 +120,7 @@ class Chooser:
         batch_tokens: int | None,
     ) -> list[list[Translation]]:
         """Sorts by log p(hypothesis | source) + weight × log p(source | hypothesis), a noisy channel (Yee et al. 2019),
-        divided by the hypothesis' length as the search divides its own."""
+        divided by a power of the hypothesis' length, as in the search."""
         pairs = [(one.text, text) for text, hypotheses in zip(texts, n_best, strict=True) for one in hypotheses]
         channel = iter(pair_log_probabilities(reverse, pairs, batch_tokens))
         ordered = []
@@ -133,7 +133,7 @@ class Chooser:
                 )
                 for one in hypotheses
             ]
-            # Where the reverse model can score none, as of a text too long for it, the search's own score decides.
+            # If the reverse model can score none (a text that is too long for it), the search's own score decides.
             order = sorted(range(len(hypotheses)), key=lambda index: (-totals[index], -hypotheses[index].score))
             ordered.append([hypotheses[index] for index in order])
         return ordered

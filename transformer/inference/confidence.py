@@ -1,7 +1,8 @@
-"""How sure a model is of each word of its translations: probabilities by the model, and nothing more.
+"""How sure a model is of each word of its translations, by its own probabilities.
 
-A word has the geometric mean of its pieces' probabilities, as a whole translation has (`Translation.confidence`). What
-it is sure of may be wrong, and what it is unsure of may be right: there may be other ways to say it.
+The confidence of a word is the geometric mean of its pieces' probabilities, as for a whole translation
+(`Translation.confidence`). A word with a high confidence may be wrong; one with a low confidence may be right, because
+there may be other ways to say the same.
 """
 
 import math
@@ -19,18 +20,18 @@ from transformer.inference.word_alignment import TokenPair, align_pairs
 
 
 def can_align(translator: Translator) -> bool:
-    """Whether the model has cross-attention and shows it: the engine of an export does not."""
+    """Whether the model has cross-attention and gives its weights: the engine of an export does not."""
     return translator.model.config.decoder.cross_attention is not None and not translator.model.output.weight.is_meta
 
 
 def _source_words(translator: Translator, text: str, parts: Sequence[Translation]) -> list[list[int]]:
-    """The word of the whole text that each token of each part belongs to: -1 for a tag, and for all where the tokens of
-    the parts are not those of the text, or its words not what stands between spaces."""
+    """For each token of each part, the number of its word in the whole text; -1 for a tag. All are -1 if the tokens of
+    the parts are not those of the text, or if its words are not separated by spaces."""
     tokenizer = translator.source_tokenizer
     read = translator.keeper.protect(text)[0] if translator.keeper else text
     pieces, tag = tokenizer.pieces(read), len(tokenizer.prefix)
     words = tokenizer.word_indices(pieces)
-    # A part that stays as it is has no ids.
+    # A part that is not translated has no ids.
     ids = [part.source_ids[tag:] or tokenizer.ids(tokenizer.pieces(part.text)) for part in parts]
     if [*chain(*ids)] != tokenizer.ids(pieces) or max(words, default=-1) + 1 != len(text.split()):
         words = [-1] * sum(map(len, ids))

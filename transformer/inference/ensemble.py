@@ -1,4 +1,4 @@
-"""Several models as one translator: at every step the mean of their probabilities decides."""
+"""Several models as one translator: every step uses the mean of their probabilities."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,15 +22,15 @@ class EnsembleState(NamedTuple):
 
 
 class Ensemble(Translator):
-    """Translates as its members together: p(next token) is the mean of theirs. Costs what all of them cost.
+    """Translates with all its members: p(next token) is the mean of theirs. It takes the time of all of them together.
 
     The members have the same vocabularies and languages; sizes and attentions may differ. The first one aligns words,
     and its length penalty is used.
     """
 
     def __init__(self, members: Sequence[Translator]) -> None:
-        """Raises ValueError, naming the first that differs (counted from 1), for other vocabularies or languages, and
-        TypeError for what is no translator."""
+        """Raises ValueError for a member with another vocabulary or language than the first (members are counted from
+        1), and TypeError if one is no translator."""
         if not members:
             raise ValueError("an ensemble needs a model or more")
         for number, member in enumerate(members, 1):
@@ -68,15 +68,15 @@ class Ensemble(Translator):
     def logits(
         self, ids: Int[Tensor, " rows"], state: EnsembleState
     ) -> tuple[Float[Tensor, "rows vocabulary"], EnsembleState]:
-        """Log-probabilities, which alone can be averaged."""
+        """Log-probabilities: logits of several models cannot be averaged."""
         return self.log_probabilities(ids, state)
 
     @classmethod
     def load(cls, *arguments: object, **settings: object) -> "Ensemble":
-        raise ValueError("an ensemble is in no file of its own: load_ensemble takes the files of its models")
+        raise ValueError("an ensemble has no file of its own: load_ensemble takes the files of its models")
 
     def save(self, path: str | Path) -> None:
-        raise ValueError("an ensemble is several models, which a file does not hold: name them all where it is used")
+        raise ValueError("an ensemble cannot be saved in one file: give the files of all its models to load_ensemble")
 
 
 def load_ensemble(
@@ -86,8 +86,8 @@ def load_ensemble(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> Translator:
-    """The translator in one file, or those in several as an `Ensemble`. Raises as these do, and ValueError for no
-    file."""
+    """Loads the translator of one file, or an `Ensemble` of several files. Raises the errors of these, and ValueError
+    without a file."""
     if isinstance(paths, str | Path):
         raise TypeError(f"paths must be a list of files, not one: load_ensemble(['{paths}', …])")
     members = [Translator.load(path, device, precision, source_language, target_language) for path in paths]

@@ -1,4 +1,4 @@
-"""A translator to use: of a model file, of several, or of a folder that another program runs."""
+"""Loads a translator from a model file, from several, or from an export that another program runs."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-# Folders whose model another program runs: by the file that tells one, what makes a translator of it.
+# Folders whose model another program runs: for the file that marks such a folder, the function that loads it.
 ENGINES: Registry[Any] = Registry({EXPORT_MANIFEST: "transformer.tools.export.engine:load"}, extra="export")
 
 
 def engine_of(folder: Path) -> Callable[[Path, str, int], Translator] | None:
-    """What loads the folder of an export, which another program runs: called with it, a device and a number of threads;
-    None for anything else."""
-    if any((folder / name).is_file() for name in READERS):  # an export for the hub, which we read
+    """The function that loads the folder of an export, which another program runs. It takes the folder, a device and a
+    number of threads. None if the folder is no such export."""
+    if any((folder / name).is_file() for name in READERS):  # an export for the hub, which this program reads
         return None
     return next((ENGINES[name] for name in ENGINES if (folder / name).is_file()), None)
 
 
 def with_kept(translator: Translator, settings: KeepSettings, columns: list[int] | None = None) -> Translator:
-    """The translator, which keeps what the settings say; `columns` of the glossary hold source and target terms.
+    """The translator with these settings; `columns` of the glossary hold source and target terms.
 
     SettingError for a model without placeholders, OSError or ValueError for a file that is no glossary.
     """
@@ -56,22 +56,22 @@ def with_kept(translator: Translator, settings: KeepSettings, columns: list[int]
 def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -> Translator:
     """Load a checkpoint, several as an ensemble, or an export.
 
-    ValueError where it has not learned the languages that `settings` ask for, and for an export among several.
+    ValueError if it has not learned the languages in `settings`, and for an export among several.
     """
     inference, machine = settings.inference, settings.machine
     languages = settings.source_language, settings.target_language
     if exports := [(path, load) for path in checkpoints if (load := engine_of(path))]:
         [path, load], *_ = exports
         if len(checkpoints) > 1:
-            raise ValueError(f"{path} is an export: an ensemble is of checkpoints, name what it was made of")
+            raise ValueError(f"{path} is an export: an ensemble needs checkpoints: name the run that it was made from")
         if inference.precision != "auto":
-            raise ValueError(f"--precision {inference.precision}: that of an export was chosen when it was made")
+            raise ValueError(f"--precision {inference.precision}: an export has the precision that it was made with")
         engine = load(path, inference.device, machine.threads or available_threads())
         if (translator := engine.in_direction(*languages)) is engine:
-            engine.warn_if_zero_shot()  # else `in_direction` does
+            engine.warn_if_zero_shot()  # otherwise `in_direction` warns
     else:
         translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
-    translator.greedy_scores = False  # nothing that loads here shows them
+    translator.greedy_scores = False  # no caller of this function shows them
     weights = translator.model.output.weight.dtype
     translator.configure_torch(machine)
     if inference.precision == "auto" and weights != torch.float32:
@@ -82,9 +82,9 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
 
 
 def load_chooser(translator: Translator, choice: ChoiceSettings, inference: InferenceSettings) -> Translator | Chooser:
-    """What gives the n-best list of a text: the translator itself, or a choice among its hypotheses."""
+    """The object that gives the n-best list of a text: the translator itself, or a `Chooser`."""
     if choice.choose == "score":
         return translator
-    from transformer.inference.choosing import Chooser  # brings libraries that load slowly
+    from transformer.inference.choosing import Chooser  # imports libraries that load slowly
 
     return Chooser.load(translator, choice, inference)

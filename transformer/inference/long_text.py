@@ -1,4 +1,4 @@
-"""A text cut into its sentences, and one of more tokens than a model allows into pieces.
+"""Cuts a text into sentences, and a sentence with more tokens than a model allows into pieces.
 
 The page cuts sentences by the same rules (tools/page/html/runtime/sentences.js).
 """
@@ -7,23 +7,24 @@ import re
 
 from transformer.data.tokenizer import Tokenizer
 
-# What ends a sentence, with the quotes and brackets that close behind it. Chinese and Japanese need no space, but there
-# a sentence mostly goes on behind a quote.
+# The end of a sentence, with closing quotes and brackets after it. Chinese and Japanese need no space; there a sentence
+# mostly continues after a quote.
 END = re.compile(r"""[.!?…؟۔।։።။។]["'”’»)\]]*\s+|[。！？](?!["”’」』）])\s*""")
-# How many characters are looked at before and behind such a mark.
+# This number of characters before and after such a mark is looked at.
 AROUND = 20
-# Words with a period that mostly stand within a sentence.
+# Words with a period that are mostly within a sentence.
 ABBREVIATIONS = frozenset(
     "Abb Abs Art Bd Capt Co Col Corp Dept Dipl Dr Dra Fig Fr Gen Gov Hr Inc Ing Jr Lt Ltd Maj Mio Mlle Mme Mr Mrs Ms "
     "Nr Prof Rep Rev Sen Sept Sgt Sr Sra Srta St Str Tel approx bzw ca evtl geb ggf inkl lt usw vgl vs".split()
 )
-# How long a word before a period is, at most, for a number behind it to belong to it (Art. 5, pp. 12, geb. 1904).
+# A number after a period belongs to the word before it if the word is at most this long (Art. 5, pp. 12, geb. 1904).
 SHORT = 3
 
 
 def _goes_on(before: str, mark: str, after: str) -> bool:
-    """Whether a sentence does not end at this mark: it goes on in lower case, or with a period after a letter, a small
-    number, a Roman one or an abbreviation (z. B., 3. Mai, Friedrich II., Dr.), or between a short word and a number."""
+    """Whether a sentence does not end at this mark: it continues in lower case, or the period is after a letter, after
+    a small or Roman number or an abbreviation (z. B., 3. Mai, Friedrich II., Dr.), or between a short word and a
+    number."""
     following = re.search(r"\w", after)
     word = re.search(r"\w*\Z", before)[0]  # type: ignore[index]
     is_ordinal = (word.isdecimal() and len(word) <= 2) or re.fullmatch("[IVX]+", word)
@@ -44,7 +45,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _join(parts: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
-    """Joins neighboring parts as long as they, encoded one by one, have at most `limit` tokens beside the tag."""
+    """Joins neighboring parts while they, encoded one by one, have at most `limit` tokens without the tag."""
     pieces, total = [[""]], 0
     for part, ids in zip(parts, tokenizer.encode_all(parts), strict=True):
         tokens = len(ids) - len(tokenizer.prefix)
@@ -57,9 +58,9 @@ def _join(parts: list[str], tokenizer: Tokenizer, limit: int) -> list[str]:
 
 
 def encode_sentences(sentences: list[str], tokenizer: Tokenizer, limit: int) -> list[list[int]]:
-    """The ids of sentences. One of more than `limit` tokens is cut between words, or else anywhere.
+    """The ids of each sentence. One of more than `limit` tokens is cut between words, or else anywhere.
 
-    Not as many sentences as fit: a model has mostly learned from single ones.
+    Sentences are not joined, even if several fit: a model has mostly learned from single ones.
     """
     tag = tokenizer.prefix
     encoded, max_tokens = [], limit - len(tag)

@@ -1,8 +1,8 @@
-"""The files that hold a trained translator: what is in them, writing them, and reading them with every check.
+"""The files of a trained translator: their content, writing them, and reading them with every check.
 
 A file holds the description (languages, kind of tokenizer, model configuration) as plain data, the weights, the bytes
-of the tokenizers, and a digest over all three; a .ckpt also holds what training needs. `untrusted` says why a
-stranger's file is safe to read.
+of the tokenizers, and a digest over all three; a .ckpt also holds the state of training. `untrusted` says why it is
+safe to read a file from an unknown source.
 """
 
 import hashlib
@@ -37,32 +37,32 @@ from transformer.run import Run
 
 T = TypeVar("T")
 FORMAT = "encoder-decoder translator 3"
-# Models of other programs: by the file that tells their folders, what reads one.
+# Models of other programs: for the file that marks such a folder, the function that reads it.
 READERS: Registry[Any] = Registry({HUGGINGFACE_TOKENIZER: "transformer.tools.hub.reader:read"})
-# What such folders, and exports to CTranslate2, call their weights.
+# The names of the weights in such folders, and in exports to CTranslate2.
 WEIGHTS_OF_FOLDERS = ("model.safetensors", "pytorch_model.bin", "model.bin")
-# Keys that a description has only where they say something: of several directions, of searches that are not the usual
-# ones, and of the alignment, which training finds at its end.
+# Keys that a description has only if their value is not this one: several directions, other defaults of a search, and
+# the alignment that training finds at its end.
 OPTIONAL: dict[str, Any] = {"directions": [], **asdict(Defaults()), "alignment": None}
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says of the translator in it, besides tensors."""
+    """The description of a translator in its file: everything besides tensors."""
 
     format: str
     source_language: str
     target_language: str
     tokenizer_kind: Kind
     model: ModelConfig
-    directions: list[str]  # all that were learned, as "de-en", if they are several
+    directions: list[str]  # all that were learned, in the form "de-en"; empty if it is only one
     length_penalty: LengthPenalty  # these three are its `Defaults`
     length_ratio: LengthRatio
     keeps_letterless: bool
     alignment: AlignmentHead | None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an alignment head that the model does not have, and for what is no language or no
+        """Raises ValueError for an alignment head that the model does not have, and for text that is no language or no
         direction."""
         if self.alignment is not None:
             check_head(self.alignment, self.model)
@@ -81,7 +81,7 @@ class Description:
 
     @property
     def all_directions(self) -> list[Direction]:
-        """All that were learned."""
+        """All directions that were learned."""
         return [parse_direction(text, "directions") for text in self.directions] or [self.languages]
 
 
@@ -95,12 +95,12 @@ def describe(
 ) -> dict[str, Any]:
     """The description as plain dicts, strings and numbers; `directions` are written only if there are several.
 
-    Raises ValueError for what `load` would refuse.
+    Raises ValueError for a translator that `load` would refuse.
     """
     several = [direction_name(direction) for direction in directions if len(directions) > 1]
     kind, *other = dict.fromkeys(tokenizer.kind for tokenizer in tokenizers)
     if other:
-        raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: a file holds two of one kind")
+        raise ValueError(f"the tokenizers are of two kinds, {kind} and {other[0]}: in a file both have the same kind")
     description = Description(
         *(FORMAT, *languages, kind, model.config, several),
         **asdict(defaults),
@@ -117,7 +117,7 @@ def with_defaults(plain: Any) -> Any:
 
 
 def tensors(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Tensor]:
-    """All that is not description: each weight once, however many places share it, and the tokenizers' bytes."""
+    """The tensors of a file: each weight (a shared one only once), and the tokenizers' bytes."""
     weights = {name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
     for side, tokenizer in zip(("source", "target"), tokenizers, strict=True):
         weights[f"tokenizer.{side}"] = torch.frombuffer(bytearray(tokenizer.model), dtype=torch.uint8)
@@ -138,7 +138,7 @@ def save(path: Path, description: dict[str, Any], content: dict[str, Tensor]) ->
     about = {"translator": json.dumps(description), "sha256": digest(description, content)}
     data = safetensors.torch.save(content, about)
     end = 8 + int.from_bytes(data[:8], "little")
-    # The library writes what a file says of itself in any order. Here, equal translators are equal files.
+    # The library writes the metadata in any order. Sorted, equal translators give equal files.
     header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     atomic_write(path, data[:8] + header.encode().ljust(end - 8) + data[end:])
 
@@ -159,13 +159,13 @@ def _newest_whole(damaged: Path, read: Callable[[Path], Any]) -> Path | None:
 
 
 def _read(path: Path, read: Callable[[Path], T]) -> T:
-    """`read(path)`, with one line for whatever goes wrong."""
+    """`read(path)`, with every error as one line."""
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint at {path}")
     try:
         return read(path)
-    except Exception as error:  # a stranger's file may be wrong in any way: the answer is always one line
-        # What stands in the file could steer the terminal of whoever uses this from Python.
+    except Exception as error:  # an untrusted file may be wrong in any way: the message is always one line
+        # Text from the file could contain control characters of a terminal.
         reason = terminal_safe(one_line(error, 300)) or type(error).__name__
         offer = ""
         if whole := _newest_whole(path, read):
@@ -173,7 +173,7 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
         elif path.name in WEIGHTS_OF_FOLDERS and any(
             (path.parent / name).is_file() for name in (*READERS, EXPORT_MANIFEST)
         ):
-            offer = f"; it is one file of a model: name its folder, {path.parent}"
+            offer = f"; it is one file of a model: give its folder, {path.parent}"
         raise ValueError(f"{path} is not a usable checkpoint of this program: {reason}{offer}") from error
 
 
@@ -187,12 +187,12 @@ def _translator_in(checkpoint: dict[str, Any]) -> tuple[dict[str, Any], dict[str
 
 
 def _check(path: Path, description: dict[str, Any], content: dict[str, Tensor], expected: str) -> Description:
-    """The description, once what was read matches the digest in the file; what that takes is bounded before."""
+    """Checks the size and the digest of what was read; returns the description."""
     check_plain(description)
     check_tensors(path, content)
     if digest(description, content) != expected:
         raise ValueError("its content does not match the digest in it: it was altered or damaged")
-    # Before its settings are typed: those of another format may have other names.
+    # Checked before its settings are read: another format may have other names.
     if (version := description.get("format")) != FORMAT:
         raise ValueError(f"its format is {version!r}, not {FORMAT!r}: another version of this program wrote it")
     return from_dict(Description, with_defaults(description), "translator")
@@ -200,7 +200,7 @@ def _check(path: Path, description: dict[str, Any], content: dict[str, Tensor], 
 
 def _load(path: Path) -> SavedTranslator:
     if path.suffix == ".html":
-        raise ValueError("a page has rounded weights for a browser: name the run that it was exported from")
+        raise ValueError("a page has rounded weights for a browser: give the run that it was exported from")
     parts = _translator_in(read_checkpoint(path)) if path.suffix == ".ckpt" else read_safetensors(path)
     description, content = _check(path, *parts), parts[1]
     sides = [content.pop(f"tokenizer.{side}", torch.empty(0)) for side in ("source", "target")]
@@ -224,8 +224,8 @@ def _load(path: Path) -> SavedTranslator:
 def load(path: Path) -> SavedTranslator:
     """Reads and checks a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers.
 
-    Raises FileNotFoundError, or ValueError naming the file, what is wrong with it and the newest file of the same run
-    that is whole.
+    Raises FileNotFoundError, or ValueError that names the file, its fault, and the newest undamaged file of the same
+    run.
     """
     if path.is_dir():
         others = [name for name in READERS if (path / name).is_file()]
@@ -234,15 +234,15 @@ def load(path: Path) -> SavedTranslator:
             return _read(path / others[0], lambda file: READERS[others[0]](file.parent))
         if (path / EXPORT_MANIFEST).is_file():
             raise ValueError(
-                f"{path} is an export: translate, or inference.loading, takes one to ctranslate2; for all else name "
-                "the run that it was made of"
+                f"{path} is an export: only translate, augment, serve and inference.loading can use it; otherwise give "
+                "the run that it was made from"
             )
         path = next(iter(models), path)
     return _read(path, _load)
 
 
 def load_training(path: Path) -> dict[str, Any]:
-    """Reads and checks all of a .ckpt, to go on with its training. Raises as `load` does."""
+    """Reads and checks a whole .ckpt, to continue its training. Raises the errors of `load`."""
 
     def everything(path: Path) -> dict[str, Any]:
         checkpoint = read_checkpoint(path)

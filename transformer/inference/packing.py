@@ -1,4 +1,4 @@
-"""Packs the weights of a model, to translate with it on a CPU."""
+"""Packs the weights of a model, for faster translation on a CPU."""
 
 from typing import TypeVar
 
@@ -12,11 +12,12 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def pack(model: Model) -> Model:
-    """`model`, whose linear layers on an x86 processor pack their weights in float32, and in bfloat16 where it
-    multiplies that fast; the others stay as they are.
+    """`model` with packed linear layers: on x86 processors in float32, and in bfloat16 if the processor multiplies it
+    fast. Other layers stay unchanged.
 
-    The products of self-attention become one, and an activation part of the product before it. A packed weight is a
-    second one in memory. Without gradients the model computes the same, up to rounding.
+    The three projections of self-attention become one layer, and an activation becomes part of the layer before it. A
+    packed weight takes memory in addition to the weight itself. Without gradients the model computes the same, up to
+    rounding.
     """
     for module in list(model.modules()):
         attention = getattr(module, "self_attention", None)

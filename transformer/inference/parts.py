@@ -1,4 +1,4 @@
-"""A text cut into the parts that are translated at once, and the translations of the parts joined."""
+"""Cuts a text into the parts that are translated, and joins the translations of the parts."""
 
 import logging
 import math
@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 
 class Word(NamedTuple):
-    """A word of a translation, what stands between spaces. `confidence` is a probability by the model (see
-    `inference.confidence`), `source` the source word that it comes from, counted from 0, if that is known."""
+    """A word of a translation; words are separated by spaces. `confidence` is a probability by the model (see
+    `inference.confidence`), `source` the number of its source word, counted from 0, if that is known."""
 
     text: str
     confidence: float
@@ -26,22 +26,22 @@ class Word(NamedTuple):
 @dataclass(frozen=True)
 class Translation:
     """A text in the target language, with its pieces. `log_probability` is in nats, `score` is log-probability /
-    length^α (`search.normalized`). Of a text translated in parts, both are sums over the parts."""
+    length^α (`search.normalized`). For a text translated in parts, both are sums over the parts."""
 
     text: str
     score: float
     log_probability: float
     pieces: list[str]
-    is_cut: bool = False  # it has as many tokens as the search allowed: the model may have had more to say
-    source_ids: list[int] = field(default_factory=list)  # what was translated; none of a text in parts
-    parts: tuple["Translation", ...] = ()  # of a text translated in parts
-    kept: Sequence[Kept] = ()  # what the placeholders among its pieces stand for
+    is_cut: bool = False  # it has as many tokens as the search allowed, so its end may be missing
+    source_ids: list[int] = field(default_factory=list)  # of the source; empty for a text translated in parts
+    parts: tuple["Translation", ...] = ()  # for a text translated in parts
+    kept: Sequence[Kept] = ()  # the strings that its placeholders stand for
     words: list[Word] | None = None  # None until `confidence.with_words` finds them
 
     @property
     def confidence(self) -> float:
         """The geometric mean of the probabilities of its pieces and of the end symbol (of each part): 1 / perplexity.
-        What the model did not write, an empty text or one that stays as it is, has 1."""
+        It is 1 for a text that the model did not write: an empty one or one that is not translated."""
         tokens = sum(len(part.pieces) + 1 for part in self.parts or (self,))
         return math.exp(self.log_probability / tokens)
 
@@ -55,9 +55,9 @@ EMPTY = Translation("", 0.0, 0.0, [])
 
 
 class Part(NamedTuple):
-    """A text, or a part of it. The random draws of sampling depend on its number. A part with a text is not translated
-    but stays as it is. A translation that must begin in some way begins so in the first part. `kept` is what its
-    placeholders stand for."""
+    """A text, or a part of it. The random draws of sampling depend on its number. A part with a `text` is not
+    translated: this text is the result. The first part's translation begins with the `prefix` of a search. `kept` are
+    the strings that its placeholders stand for."""
 
     ids: list[int]
     number: int = 0
@@ -66,13 +66,13 @@ class Part(NamedTuple):
     kept: Sequence[Kept] = ()
 
     def finished(self, translation: Translation) -> Translation:
-        """The translation with what is kept of this part."""
+        """The translation with the kept strings in place of the placeholders."""
         if not self.kept:
             return translation
         return replace(translation, text=restore(translation.text, self.kept), kept=self.kept)
 
     def lost(self, translation: Translation) -> list[str]:
-        """What is kept of this part, but not in its translation."""
+        """The kept strings that are missing in the translation."""
         pieces, lost = list(translation.pieces), list[str]()
         for one in self.kept if not self.text else ():
             if one.placeholder in pieces:
@@ -83,7 +83,7 @@ class Part(NamedTuple):
 
 
 def with_kept(parts: list[Part], kept: Sequence[Kept], placeholders: Container[int]) -> list[Part]:
-    """The parts of a text, each with its share of what is kept of the text."""
+    """The parts of a text, each with its share of the kept strings."""
     shared, end = list[Part](), 0
     for part in parts:
         begin, end = end, end + count_placeholders(part.text) + sum(id in placeholders for id in part.ids)
@@ -104,9 +104,9 @@ def parts_of(
     keeps_letterless: bool,
     place: str,
 ) -> list[Part]:
-    """The parts of one text whose `ids` the tokenizer has made: none for an empty one, several for one that is split.
+    """The parts of a text with these `ids`: none if it is empty, several if it is split.
 
-    A part has at most `limit` ids. Raises ValueError, which begins with `place`, for a long text that is not to be
+    A part has at most `limit` ids. Raises ValueError, which begins with `place`, for a long text that must not be
     split.
     """
 
@@ -131,7 +131,7 @@ def parts_of(
 
 
 def join(parts: list[list[Translation]], space: str) -> list[Translation]:
-    """The hypotheses of a text: of its only part, or one that joins the best of every part with `space` between."""
+    """The hypotheses of a text: those of its only part, or one that joins the best of each part with `space`."""
     if len(parts) == 1:
         return parts[0]
     if not parts:

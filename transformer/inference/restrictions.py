@@ -1,4 +1,4 @@
-"""What a search must not write next: each rule gives the ids that it forbids the probability 0."""
+"""Ids that a search must not choose next: each rule sets the probability of forbidden ids to 0."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,14 +14,13 @@ Tokens = Int[Tensor, "rows position"]
 
 
 def begin(log_probs: LogProbs, position: int, prefix: Sequence[int]) -> None:
-    """All but the next id of a prefix."""
+    """Forbids all ids except the next one of a prefix."""
     log_prob = log_probs[:, prefix[position]].clone()
     log_probs.fill_(-torch.inf)[:, prefix[position]] = log_prob
 
 
 def block_repeats(log_probs: LogProbs, tokens: Tokens, n: int, never: Sequence[int]) -> None:
-    """Each id that would end a sequence of n ids that is in its row's tokens already, but for some that are `never`
-    blocked."""
+    """Forbids each id that would repeat a sequence of n ids in the tokens of its row; ids in `never` stay allowed."""
     if tokens.size(1) < n:
         return
     sequences, newest = tokens.unfold(1, n, 1), tokens[:, tokens.size(1) - n + 1 :]
@@ -32,7 +31,7 @@ def block_repeats(log_probs: LogProbs, tokens: Tokens, n: int, never: Sequence[i
 
 
 class Carried(NamedTuple):
-    """Ids that every hypothesis of a sentence has exactly as often as `counts` says: placeholders."""
+    """Placeholders: every hypothesis of a sentence must have each of these ids exactly `counts` times."""
 
     ids: Int[Tensor, " kinds"]
     counts: Int[Tensor, "sentences kinds"]
@@ -45,8 +44,8 @@ class Carried(NamedTuple):
         limits: Int[Tensor, " rows"],
         eos: int,
     ) -> None:
-        """Ids that are there often enough; the end while some are missing; all else where these take all places that
-        are left."""
+        """Forbids ids that are already there often enough; the end while some are missing; and all other ids when the
+        missing ones need all remaining places."""
         missing = self.counts[sentences] - (tokens[..., None] == self.ids).sum(dim=1)
         lacking = missing.sum(dim=1)
         log_probs[:, self.ids] = log_probs[:, self.ids].masked_fill(missing <= 0, -torch.inf)
@@ -59,8 +58,8 @@ class Carried(NamedTuple):
 
 
 class Restrictions:
-    """Those of one search: its least length, its beginning (`prefix`), sequences that must not come twice, and what is
-    carried over from the source."""
+    """The rules of one search: its smallest length, its beginning (`prefix`), sequences that must not come twice, and
+    placeholders that are `carried` over from the source."""
 
     def __init__(
         self,
@@ -72,12 +71,12 @@ class Restrictions:
     ) -> None:
         self.settings, self.eos, self.max_lengths = settings, eos, max_lengths
         self.prefix, self.carried = prefix, carried
-        # A row that has ended may still be in the batch: its end is never blocked, so that something always follows.
+        # A row that has ended may still be in the batch. EOS is never blocked, so that every row has an allowed id.
         self.never_blocked = [eos, *(carried.ids.tolist() if carried else [])]
 
     def __call__(self, log_probs: LogProbs, tokens: Tokens, sentences: Sequence[int] | Tensor) -> None:
-        """`tokens` are those that each row has already, `sentences` those that are searched: their rows are
-        neighbors."""
+        """`tokens` are the ids so far of each row, `sentences` the numbers of the sentences in the batch: the rows of a
+        sentence are neighbors."""
         position = tokens.size(1)
         if position < len(self.prefix):
             begin(log_probs, position, self.prefix)

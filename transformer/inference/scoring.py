@@ -1,4 +1,4 @@
-"""What models say of a translation that is given: the probability of each of its tokens, by teacher forcing."""
+"""Scores given translations: the probability of each of their tokens, by teacher forcing."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Scored:
 
     @property
     def perplexity(self) -> float:
-        """1 / the geometric mean of the probabilities: among so many equally likely pieces a guess would be as hard."""
+        """1 / the geometric mean of the probabilities: guessing among n equally likely pieces has the perplexity n."""
         return math.exp(-self.log_probability / len(self.pieces))
 
 
@@ -45,8 +45,8 @@ def log_mean(log_probabilities: Sequence[Float[torch.Tensor, "*shape"]]) -> Floa
 def token_log_probabilities(
     models: Sequence[Transformer], sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
 ) -> list[list[float]]:
-    """log p of each target id and of EOS after them, in one teacher-forced pass a batch; of several models that of the
-    mean of their probabilities. The ids are without BOS and EOS, and none are empty."""
+    """log p of each target id and of the final EOS, in one teacher-forced pass a batch; for several models, of the mean
+    of their probabilities. The ids have no BOS and no EOS, and no sentence is empty."""
     results, device = [list[float]() for _ in sources], models[0].output.weight.device
     lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     with eval_mode(*models):

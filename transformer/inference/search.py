@@ -1,13 +1,14 @@
-"""Finding a good target, one token at a time, given only a function that scores the next token.
+"""Finds a good target, one token at a time, with a function that scores the next token.
 
-Nothing here knows of Transformers. Whoever searches gives two functions:
+Nothing here depends on Transformers. The caller gives two functions:
 
 - `step(ids, state)` takes the newest id of every row (hypothesis), [rows], and returns log-probabilities [rows,
-  vocabulary] and the next state. The rows of a sentence are neighbors, and every sentence has equally many. The search
-  may overwrite the log-probabilities. Greedy search finds the same ids from logits, but its scores then mean nothing.
-- `state.select(origins, sentences)` returns the state of the rows that go on. `sentences` are the indices of those
-  sentences that are kept (None: all). `origins` [kept sentences, hypotheses] says which hypothesis of its sentence each
-  new row continues (None: the same one).
+  vocabulary] and the next state. The rows of a sentence are neighbors, and all sentences have the same number of rows.
+  The search may overwrite the log-probabilities. With logits instead, greedy search finds the same ids, but its scores
+  mean nothing.
+- `state.select(origins, sentences)` returns the state of the rows that continue. `sentences` are the indices of the
+  sentences to keep (None: all). `origins` [kept sentences, hypotheses] says which hypothesis of its sentence each new
+  row continues (None: the same one).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +23,14 @@ from transformer.inference.restrictions import Carried, Restrictions
 from transformer.inference.settings import Defaults, SearchSettings
 from transformer.kernels.top_k import best_sums, largest
 
-# Finished sentences are removed from the batch when at least this share of it is finished: removing copies the rest.
+# Finished sentences are removed from the batch if at least this share of it is finished, because removing them copies
+# the rest.
 COMPACT_WHEN_FINISHED = 0.25
 
 
 @runtime_checkable
 class State(Protocol):
-    """What a decoder keeps between steps: its cache."""
+    """The state of a decoder between steps: its cache."""
 
     def select(self, origins: Tensor | None, sentences: Tensor | None = None) -> Any: ...
 
@@ -38,16 +40,16 @@ Ids = Int[Tensor, " sentences"]
 
 
 def normalized(log_probability: float, length: int, length_penalty: float | None) -> float:
-    """log-probability / length^length_penalty: by this hypotheses are compared. EOS counts in `length`.
+    """log-probability / length^length_penalty, by which hypotheses are compared. `length` counts EOS.
 
-    (fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6. The page's
-    search.js has it again; CTranslate2 and transformers have their own.)
+    (It is fairseq's `lenpen`, not GNMT's ((5 + length) / 6)^α, which Vaswani et al. 2017 use with α = 0.6. The page's
+    search.js has the same equation; CTranslate2 and transformers have their own.)
     """
     return log_probability / length ** (Defaults.length_penalty if length_penalty is None else length_penalty)
 
 
 class Hypothesis(NamedTuple):
-    """Target ids without BOS and EOS, and how good they are; `score` is `normalized`."""
+    """Target ids without BOS and EOS, their log-probability, and their score, which is `normalized`."""
 
     ids: list[int]
     score: float
@@ -55,7 +57,7 @@ class Hypothesis(NamedTuple):
 
 
 def unfinished(finished: list[bool], device: torch.device) -> Tensor | None:
-    """The indices of the sentences that are not finished; None while so few are finished that all stay in the batch."""
+    """The indices of the sentences that are not finished; None if only few are finished, so that all stay."""
     if sum(finished) < COMPACT_WHEN_FINISHED * len(finished):
         return None
     return torch.tensor([index for index, done in enumerate(finished) if not done], device=device)
@@ -73,9 +75,9 @@ def beam_search(
     """The `beam` best hypotheses of each sentence, best first.
 
     Every step takes the 2 × `beam` best continuations of a sentence. Those among the first `beam` that end become
-    hypotheses; the best `beam` that do not end stay in the beam. The search of a sentence goes on until it has `beam` ×
-    `patience` hypotheses (as in CTranslate2): a longer one may have a better score than the first. At its maximum
-    length every hypothesis ends.
+    hypotheses; the best `beam` that do not end stay in the beam. The search of a sentence continues until it has
+    `beam` × `patience` hypotheses (as in CTranslate2): a longer one may have a better score than the first. At its
+    maximum length every hypothesis ends.
     """
     beam, enough, device = settings.beam, settings.enough_hypotheses, bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
@@ -91,11 +93,11 @@ def beam_search(
             goes_on = torch.arange(vocabulary, device=device) != eos
             must_end = torch.tensor(at_limit, device=device)[:, None, None]
             log_probs = log_probs.masked_fill_(must_end & goes_on, -torch.inf)
-        # Each row has one way to end, so 2 × beam candidates hold at least beam that go on.
+        # Each row has one way to end, so at least `beam` of 2 × beam candidates continue.
         best, origins, ids = best_sums(log_probs, totals, min(2 * beam, width * vocabulary))
         ends = ids == eos
         if len(ended := (ends & (best > -torch.inf))[:, :beam].nonzero()):
-            # All at once: a GPU is waited for by each `tolist`.
+            # All at once, because each `tolist` waits for the GPU.
             rows, places = ended.unbind(1)
             paths = tokens[rows, origins[rows, places]].tolist()
             for index, total, path in zip(rows.tolist(), best[rows, places].tolist(), paths, strict=True):
@@ -107,8 +109,8 @@ def beam_search(
             finished[index] = finished[index] or limit or len(hypotheses[sentence]) >= enough
         if all(finished):
             break
-        # The best candidates that go on take the places of the beam. With fewer candidates than places (a tiny
-        # vocabulary) an ended one may be left over: it can never win.
+        # The best candidates that continue fill the beam. If there are too few (a tiny vocabulary), ended ones fill it
+        # too: they can never win.
         totals, order = (
             values[:, :beam] for values in best.masked_fill(ends, -torch.inf).sort(dim=1, descending=True, stable=True)
         )
@@ -133,7 +135,7 @@ def generate(
     restrict: Restrictions,
 ) -> list[list[Hypothesis]]:
     """Greedy search and sampling: one hypothesis per sentence, extended by the id that `choose(log_probs, sentences,
-    position)` picks."""
+    position)` returns."""
     ids, count, device = bos_ids, len(bos_ids), bos_ids.device
     hypotheses: list[list[Hypothesis]] = [[] for _ in max_lengths]
     limits, sentences = torch.tensor(max_lengths, device=device), torch.arange(count, device=device)
@@ -148,7 +150,7 @@ def generate(
         totals = totals + log_probs.gather(1, ids[:, None]).squeeze(1)
         tokens[sentences, position] = ids
         if len(rows := (ids == eos).nonzero().flatten()):
-            # All at once: a GPU is waited for by each `tolist`.
+            # All at once, because each `tolist` waits for the GPU.
             paths = tokens[sentences[rows], :position].tolist()
             for row, total, path in zip(rows.tolist(), totals[rows].tolist(), paths, strict=True):
                 if not hypotheses[numbers[row]]:
@@ -173,16 +175,16 @@ def most_probable(log_probs: Float[Tensor, "rows vocabulary"], sentences: Tensor
 def sample(
     log_probs: Float[Tensor, "rows vocabulary"], draws: Float[Tensor, " rows"], settings: SearchSettings
 ) -> Int[Tensor, " rows"]:
-    """Draws one id per row from softmax(log_probs / temperature), cut to the `top_k` most probable ids and to the
-    smallest set of them that holds a share of `top_p` (Holtzman et al. 2020)."""
+    """Draws one id per row from softmax(log_probs / temperature), limited to the `top_k` most probable ids and to the
+    smallest set of them whose probabilities sum to `top_p` (Holtzman et al. 2020)."""
     ordered, ids = (log_probs / settings.temperature).sort(dim=-1, descending=True)
     if settings.top_k:
         ordered[:, settings.top_k :] = -torch.inf
     shares = ordered.softmax(dim=-1)
-    # An id stays while those before it hold less than top_p: the first always stays.
+    # An id stays if the sum of those before it is less than top_p: the first always stays.
     shares = shares.masked_fill(shares.cumsum(dim=-1) - shares >= settings.top_p, 0.0)
     sums = shares.cumsum(dim=-1)
-    # Rounding may leave the draw at or beyond the last sum: never choose an id without a share.
+    # By rounding the draw may be at or beyond the last sum: an id without a share is never chosen.
     chosen = torch.searchsorted(sums, draws[:, None] * sums[:, -1:], right=True).squeeze(1)
     chosen = chosen.minimum((shares > 0).sum(dim=-1) - 1)
     return ids.gather(1, chosen[:, None]).squeeze(1)
@@ -201,17 +203,17 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, best first: `beam` of them from beam search, one from the other methods.
 
-    `bos_ids` holds the first id of each sentence; each hypothesis begins with the ids of `prefix`, which are no more
-    than any of `max_lengths`, and has the ids that are `carried` over. `line_numbers` are those of the sentences: what
-    is drawn for one depends on the seed and its own number, not on its batch. (Rounding does depend on the batch; where
-    a draw falls between the shares of two ids, it may decide: 4 of 400 sentences of Multi30k.)
+    `bos_ids` holds the first id of each sentence. Each hypothesis begins with the ids of `prefix`, which is not longer
+    than any of `max_lengths`, and has the placeholders that are `carried` over. The draws for a sentence depend on the
+    seed and on its number in `line_numbers`, not on its batch. (Rounding depends on the batch, and may decide if a draw
+    is at the border between two ids: in 4 of 400 sentences of Multi30k.)
     """
     restrict = Restrictions(settings, eos, torch.tensor(max_lengths, device=bos_ids.device), prefix, carried)
     if settings.method == "beam":
         return beam_search(step, state, bos_ids, eos, max_lengths, settings, restrict)
     if settings.method == "greedy":
         return generate(step, state, bos_ids, eos, max_lengths, settings, most_probable, restrict)
-    # Uniform random numbers for every position of each sentence: the same ones whatever torch's default type is.
+    # Uniform random numbers for every position of each sentence, independent of torch's default type.
     generators = [torch.Generator().manual_seed((settings.seed * 1_000_003 + line) % 2**63) for line in line_numbers]
     draw_row = partial(torch.rand, max(max_lengths) + 1, dtype=torch.float32, device="cpu")
     draws = torch.stack([draw_row(generator=generator) for generator in generators]).to(bos_ids.device)

@@ -1,4 +1,4 @@
-"""How much of the CPU's memory a search takes, before it begins: the system may end a process that takes too much."""
+"""Checks before a search that the CPU's memory suffices: the system may kill a process that takes too much."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from transformer.device import check_memory, worker_count
 from transformer.inference.settings import SearchSettings
 from transformer.model.config import ModelConfig
 
-# Keys and values are copied when they grow, and scores stand beside what is made of them.
+# Keys and values are copied when they grow, and scores are in memory together with tensors that are made from them.
 BYTES_OF_FLOAT32, COPIES_OF_CACHE, SCORES_IN_MEMORY = 4, 3, 4
 
 
 def check_search_memory(configs: Sequence[ModelConfig], batches: list[list[int]], search: SearchSettings) -> None:
-    """Raises ValueError for a search that does not fit into memory, for batches of sources of these lengths. The models
-    make each step together."""
+    """Raises ValueError for a search that does not fit into memory, with batches of sources of these lengths. All
+    models (of an ensemble) are in memory together."""
     hypotheses, search_name, remedy = 1, f"a {search.method} search", "take a smaller max_length or batch_tokens"
     if search.method == "beam":
         hypotheses, search_name = search.beam, f"a beam of {search.beam}"

@@ -17,11 +17,11 @@ SplitLines = Literal["long", "sentences", "never"]
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a model brings along for whoever translates with it and says nothing else."""
+    """Defaults that are saved with a model: they are used if a search does not set them."""
 
     length_penalty: LengthPenalty = 1.0  # a score is then the mean log-probability of the tokens
     length_ratio: LengthRatio = 2.0
-    keeps_letterless: bool = True  # a text without a letter (numbers, emoji, time stamps) stays as it is
+    keeps_letterless: bool = True  # a text without a letter (numbers, emoji, time stamps) is not translated
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class SearchSettings(Settings):
     patience: Annotated[float, ">= 1", "<= 100"] = 1.0
     """a search ends after beam × patience hypotheses; 2 finds more long ones, but is slower (beam)"""
     length_penalty: LengthPenalty | None = None
-    """α in score = log-probability / length^α, where the length counts the end symbol; by default the α with which
-    the model's run was tested, or 1.0. This is fairseq's lenpen, not GNMT's penalty"""
+    """α in score = log-probability / length^α (the length includes the end symbol); by default the α of the test in the
+    model's run, or 1.0. This is fairseq's lenpen, not GNMT's penalty"""
     min_length: Annotated[int, ">= 0", "<= 1000000"] = 0
-    """tokens, the end symbol not counted"""
+    """tokens, without the end symbol"""
     max_length: Annotated[int, ">= 1", "<= 1000000"] = 1024
     """tokens; a hypothesis ends at the smallest of this, length_ratio × source length + length_extra, and the model's
     own maximum"""
     length_ratio: LengthRatio | None = None
-    """target tokens for each source token, at most; by default what the pairs need that the model was trained on, and
+    """at most this number of target tokens for each source token; by default enough for the model's training pairs, and
     at least 2"""
     length_extra: Annotated[int, ">= 0", "<= 1000000"] = 20
-    """tokens beyond length_ratio × source length, at most"""
+    """at most this number of tokens beyond length_ratio × source length"""
     temperature: Annotated[float, ">= 0.001", "<= 1000"] = 1.0
     """below 1: probable ids are drawn more often (sampling)"""
     top_k: Annotated[int, ">= 0", "<= 1000000"] = 0
@@ -58,7 +58,7 @@ class SearchSettings(Settings):
     prefix: str | None = None
     """each translation begins with this text; spaces at its ends do not count"""
     no_repeat: Annotated[int, ">= 0", "<= 1000"] | None = None
-    """n: no sequence of n tokens comes twice in a translation; 0: any may; by default only a translation that repeats
+    """n: no sequence of n tokens comes twice in a translation; 0: off; by default only a translation that repeats
     itself, or is empty, is searched again with n = 3"""
 
     def __post_init__(self) -> None:
@@ -68,17 +68,17 @@ class SearchSettings(Settings):
 
     @property
     def enough_hypotheses(self) -> int:
-        """With so many the search of a sentence is over. Halves are rounded up, as CTranslate2 does."""
+        """The search of a sentence ends with this number of hypotheses. Halves are rounded up, as in CTranslate2."""
         return math.floor(self.beam * self.patience + 0.5)
 
     def with_defaults(self, model: Defaults) -> "SearchSettings":
-        """These settings, with the values of a model where they leave them to that."""
+        """These settings, with the defaults of a model in place of None."""
         penalty = model.length_penalty if self.length_penalty is None else self.length_penalty
         ratio = model.length_ratio if self.length_ratio is None else self.length_ratio
         return replace(self, length_penalty=penalty, length_ratio=ratio)
 
     def max_lengths(self, source_lengths: list[int]) -> list[int]:
-        """The largest number of tokens that the hypotheses of each sentence may have."""
+        """The largest allowed number of tokens of a hypothesis, for each sentence."""
         ratio = Defaults.length_ratio if self.length_ratio is None else self.length_ratio
         bounds = [round(ratio * length) + self.length_extra for length in source_lengths]
         return [max(1, self.min_length, min(self.max_length, bound)) for bound in bounds]
@@ -105,11 +105,11 @@ class InferenceSettings(Settings):
 
 @dataclass(frozen=True)
 class ChoiceSettings(Settings):
-    """Which hypothesis of a search is the translation. What this costs: docs/decoding.md."""
+    """Which hypothesis of a search becomes the translation. docs/decoding.md says how long each choice takes."""
 
     choose: Literal["score", "mbr", "rerank"] = "score"
-    """score: the one that the search scores best | mbr (minimum Bayes risk): the one most similar to all | rerank: the
-    one to which a model of the other direction gives the source a high probability"""
+    """score: the one with the best score of the search | mbr (minimum Bayes risk): the one most similar to all |
+    rerank: the one from which a model of the other direction translates back to the source with high probability"""
     samples: Annotated[int, ">= 2", "<= 1000"] = 32
     """with sampling: how many translations of each sentence are drawn (mbr, rerank)"""
     similarity: Literal["chrf", "bleu"] = "chrf"
@@ -117,42 +117,42 @@ class ChoiceSettings(Settings):
     reverse: Annotated[str, PATH] | None = None
     """a run of the other direction, or of both directions (rerank)"""
     reverse_weight: Annotated[float, "> 0", "<= 1000"] = 1.0
-    """of log p(source | hypothesis) by the reverse run, in the sum with log p(hypothesis | source) (rerank)"""
+    """the weight of log p(source | hypothesis), from the reverse run, added to log p(hypothesis | source) (rerank)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.choose == "rerank") != (self.reverse is not None):
-            raise SettingError("choose", "=rerank and reverse, a run of the other direction, go together")
+            raise SettingError("choose", "=rerank and reverse, a run of the other direction, need each other")
 
     @property
     def models(self) -> list[Path]:
-        """Those that a choice needs besides the one that translates."""
+        """The models that a choice needs in addition to the translator."""
         return [Path(self.reverse)] if self.reverse else []
 
     def draws(self, search: SearchSettings) -> int:
-        """How many times a text is translated to have hypotheses to choose from."""
+        """How many times a text is translated to get hypotheses to choose from."""
         return self.samples if self.choose != "score" and search.method == "sampling" else 1
 
     def check(self, search: SearchSettings) -> None:
-        """Raises SettingError for a search that leaves nothing to choose from."""
+        """Raises SettingError for a search with only one hypothesis."""
         if self.choose != "score" and (search.method == "greedy" or (search.method == "beam" and search.beam == 1)):
             raise SettingError("choose", f"={self.choose} needs several hypotheses: sampling, or a beam of 2 or more")
 
 
 @dataclass(frozen=True)
 class KeepSettings(Settings):
-    """What a translation keeps or has to use, by a model that was trained with `data.placeholders`. It keeps addresses,
-    tags, {names}, %s and numbers of many digits or with separators in any case."""
+    """Text that a translation keeps, and terms that it must use. Needs a model trained with `data.placeholders`, which
+    always keeps addresses, tags, {names}, %s and numbers of many digits or with separators."""
 
     keep: str | None = None
-    """a regular expression: what fits it stays as it is, as addresses, tags, {names}, %s and long numbers do anyway"""
+    """a regular expression: matching text stays unchanged (addresses, tags, {names}, %s and long numbers always do)"""
     glossary: Annotated[str, PATH] | None = None
-    """a file of terms, on each line a source term, a tab and the target term that translations have to use"""
+    """a file of terms that translations must use: each line is a source term, a tab and the target term"""
 
 
 @dataclass(frozen=True)
 class TranslatorSettings(Settings):
-    """The languages that choose among a translator's directions, and how it is used."""
+    """The languages that choose one of a translator's directions, and how it translates."""
 
     source_language: str | None = None
     target_language: str | None = None
@@ -164,16 +164,16 @@ class TranslatorSettings(Settings):
 
 @dataclass(frozen=True)
 class AlignmentSettings(Settings):
-    """By which cross-attention weights to align; without a layer by those that training found."""
+    """The cross-attention weights for aligning; by default those that training found."""
 
     layer: Annotated[int, ">= 1", "<= 1000000"] | None = None
     """of the decoder, counted from 1; by default the layer and head that training found"""
     head: Annotated[int, ">= 1", "<= 1000000"] | None = None
     """counted from 1; by default the mean of all heads of the layer"""
     shifted: bool = False
-    """the attention of the step that reads a target token, not of the one that writes it"""
+    """use the attention of the step that reads a target token, not of the one that writes it"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.layer is None and (self.head is not None or self.shifted):
-            raise SettingError("layer", " is missing: head and shifted belong to a layer")
+            raise SettingError("layer", " is missing: head and shifted need a layer")

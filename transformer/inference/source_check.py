@@ -1,4 +1,4 @@
-"""Whether a model can read what it is given: where it cannot, its translation looks just as fluent."""
+"""Checks whether a model can read its source texts: if it cannot, its translations look just as fluent."""
 
 import logging
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from transformer.inference.long_text import split_sentences
 from transformer.printing import terminal_safe
 
 log = logging.getLogger(__name__)
-TEXTS_PER_CALL = 256  # texts of each call that are looked at for their language
-MAX_NAMED = 50  # unknown characters that are named in all: a file may hold thousands
+TEXTS_PER_CALL = 256  # the language of this number of texts is checked in each call
+MAX_NAMED = 50  # the most unknown characters that are named: a file may have thousands
 
 
 class SourceCheck:
     """Warns in the log, once each, of texts in another language than the source, of texts of several sentences, and of
-    each character (with tokenizer=word each word) that the vocabulary lacks."""
+    each character (with tokenizer=word each word) that is not in the vocabulary."""
 
     def __init__(
         self, tokenizer: Tokenizer, languages: tuple[str, str], directions: Sequence[tuple[str, str]] = ()
@@ -28,7 +28,7 @@ class SourceCheck:
     def check(
         self, texts: list[str], encoded: list[list[int]], line_numbers: Sequence[int], place: str = "line"
     ) -> None:
-        """Looks at texts, their ids and their line numbers; `place` stands before a number."""
+        """Checks texts with their ids and line numbers; messages have `place` before a number."""
         source, target = self.languages
         if not self.is_foreign and (seen := looks_like(texts[:TEXTS_PER_CALL], source)):
             self.is_foreign = True
@@ -48,8 +48,8 @@ class SourceCheck:
                     log.warning("%s %d: not in the model's vocabulary: %s", place, line, terminal_safe(" ".join(new)))
 
     def check_sentences(self, numbered: Sequence[tuple[int, str]], place: str = "line") -> None:
-        """Looks at line numbers and texts, which are translated as one sentence each. There is no warning where fewer
-        than half of them are several sentences: most corpora have such lines, and models learn from them."""
+        """Checks texts, with their line numbers, that are each translated as one sentence. It warns only if at least
+        half of them have several sentences: most corpora have such lines, and models learn from them."""
         if self.has_several:
             return
         counts = [(line, len(split_sentences(text))) for line, text in numbered if text.strip()]

@@ -51,17 +51,17 @@ from transformer.model.transformer import Transformer
 log = logging.getLogger(__name__)
 # Sentences × longest source of a batch. On a GPU a step takes about as long for a thousand rows as for a hundred.
 BATCH_TOKENS, BATCH_TOKENS_ON_GPU = 2048, 8192
-# What `Translator.load(path).translate(…)` does by default; configs/search/beam.yaml says the same.
+# The default search of `Translator.load(path).translate(…)`; configs/search/beam.yaml has the same values.
 BEAM = SearchSettings()
-# What shows a translation in a notebook.
+# Shows a translation in a notebook.
 SHOW: Registry[Any] = Registry(show="transformer.tools.page.notebook:show")
 BatchTokens = Annotated[int, ">= 1"]
-# `Translator`, or what is made of it: the one for notebooks loads its like.
+# `Translator` or a class derived from it, so that `load` returns an object of the same class.
 AnyTranslator = TypeVar("AnyTranslator", bound="Translator")
 
 
 def numbers_of(count: int, line_numbers: Sequence[int] | None) -> Sequence[int]:
-    """The line numbers of so many texts: 1, 2, … unless `line_numbers` says others."""
+    """The line numbers of `count` texts: `line_numbers`, by default 1, 2, …."""
     if line_numbers is None:
         return range(1, count + 1)
     if not isinstance(line_numbers, Sequence):
@@ -72,7 +72,7 @@ def numbers_of(count: int, line_numbers: Sequence[int] | None) -> Sequence[int]:
 
 
 def check_finite(scores: float) -> None:
-    """Raises ValueError for a sum of scores of which one is no finite number."""
+    """Raises ValueError if a sum of scores is not finite."""
     if not math.isfinite(scores):
         raise ValueError("the model's scores are not finite: its weights are too large, or broken")
 
@@ -80,17 +80,17 @@ def check_finite(scores: float) -> None:
 class Translator:
     """Translates from `source_language` to `target_language`, on the device and in the precision of its model."""
 
-    # The weights of `model` that align words best (see `inference.alignment_head`); None: nobody has measured it.
+    # The weights of `model` that align words best (see `inference.alignment_head`); None: not measured.
     alignment: AlignmentHead | None = None
-    # What holds where a search, or whoever translates, says nothing else.
+    # Used if the settings of a search are None.
     defaults = Defaults()
-    # The file, or else the split, whose lines the texts are: warnings and errors name it before the number.
+    # The file or split that the texts come from: warnings and errors name it before the line number.
     lines_of = ""
-    # Whether the log names texts that the model cannot read; and those of several sentences, translated as one, and
-    # those whose translation was cut.
+    # Whether the log names texts that the model cannot read; and texts of several sentences that are translated as
+    # one, and texts whose translation was cut.
     warns_of_sources, warns_of_lines = True, True
-    # Whether greedy search makes probabilities of its logits. It is a few percent faster without, but then its
-    # scores are nan.
+    # Whether greedy search computes probabilities from its logits. Without, it is a few percent faster, but its scores
+    # are nan.
     greedy_scores = True
 
     def __init__(
@@ -100,11 +100,11 @@ class Translator:
         languages: Direction,
         directions: Sequence[Direction] = (),
     ) -> None:
-        """`directions` are all that the model has learned, if they are several; `languages` is the one to translate."""
+        """`directions` are all that the model has learned, if several; `languages` is the direction to translate."""
         self.model, self.directions = model, tuple(directions) or (languages,)
         self.models = [model]  # an `Ensemble` has several
         self.target_tokenizer = tokenizers[1]
-        # What stays as it is; None: a model without placeholders has not learned to carry anything over.
+        # Finds strings that stay unchanged; None for a model without placeholders, which has not learned to keep any.
         self.keeper = Keeper.of() if tokenizers[1].placeholders else None
         self._set_direction(tokenizers[0], languages)
 
@@ -125,21 +125,21 @@ class Translator:
         source_language: str | None = None,
         target_language: str | None = None,
     ) -> AnyTranslator:
-        """Reads a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers; needs neither corpus nor
-        configs, runs no code of the file.
+        """Reads a .safetensors, a .ckpt, a run's folder or one of Hugging Face's transformers. It needs neither corpus
+        nor configs, and runs no code from the file.
 
         `device` is cpu, cuda, cuda:1, mps … or auto (a GPU if there is one); `precision` float32, bfloat16, float16 or
-        auto (bfloat16 where this hardware multiplies it fast, else float32); the languages choose among the directions
-        of a model that has learned several, as `in_direction` says. Raises FileNotFoundError, or ValueError for a file
-        that is truncated, altered, foreign or carries code, and for a device that is not there. The model's weights are
-        packed (see `inference.packing`).
+        auto (bfloat16 if this hardware multiplies it fast, else float32); the languages choose one of the directions
+        that the model has learned, see `in_direction`. Raises FileNotFoundError, or ValueError for a file that is
+        truncated, altered, of another program or with code in it, and for a device that is missing. The model's weights
+        are packed (see `inference.packing`).
         """
         torch_device = parse_device(str(device))
         dtype = parse_precision(precision, find_hardware(torch_device.type))
         saved, asked = model_file.load(Path(path)), (source_language, target_language)
         if asked != (None, None):
             choose_direction(saved.directions, *asked)  # a mistake is reported before the model is built
-        # A model is built with random weights: the random numbers of whoever loads it go on as if it were not.
+        # A model is built with random weights first; this must not change the random numbers of the caller.
         with torch.random.fork_rng(devices=[]):
             built = saved.build()
         model = pack(built.to(torch_device, dtype).eval())
@@ -152,8 +152,8 @@ class Translator:
     def in_direction(
         self: AnyTranslator, source_language: str | None = None, target_language: str | None = None
     ) -> AnyTranslator:
-        """The same model in another direction: the first of those it has learned that has these languages, or, given
-        both, also one that it has not learned: the log warns that this is a guess. ValueError for other languages."""
+        """The same model in another direction: the first learned one with these languages. If both are given, it may
+        also be one that was not learned: the log then warns of a guess. ValueError for other languages."""
         if source_language is None and target_language is None:
             return self
         languages = choose_direction(self.directions, source_language, target_language)
@@ -167,9 +167,9 @@ class Translator:
     def keeping(
         self: AnyTranslator, keep: str | None = None, glossary: Mapping[str, str] | None = None
     ) -> AnyTranslator:
-        """The same model, which also keeps what fits the regular expression `keep`, and translates each source term of
-        a glossary by its target term (see `Keeper.of`). Raises ValueError for what is no regular expression, for an
-        empty term, and for a model that has learned no placeholders."""
+        """The same model, but text that matches the regular expression `keep` stays unchanged, and each source term of
+        a glossary is translated by its target term (see `Keeper.of`). Raises ValueError for an invalid expression, an
+        empty term, or a model that has learned no placeholders."""
         if self.keeper is None:
             raise ValueError("this model has learned no placeholders: it was trained with data.placeholders=0")
         other = copy(self)
@@ -178,7 +178,7 @@ class Translator:
 
     @property
     def is_zero_shot(self) -> bool:
-        """Whether the model is asked for a direction that it has not learned: its translations are a guess."""
+        """Whether the model has not learned this direction, so that its translations are a guess."""
         return self.languages not in self.directions
 
     def warn_if_zero_shot(self) -> None:
@@ -190,17 +190,17 @@ class Translator:
         return f"<{type(self).__name__} {arrow(self.languages)}, {size:,} parameters, on {self.device}>"
 
     def configure_torch(self, machine: MachineSettings) -> None:
-        """Configures torch for this process, to translate fast."""
+        """Configures torch in this process for fast translation."""
         output = self.model.output
         configure_torch(machine, self.device.type, output.weight.dtype, isinstance(output, PackedLinear))
 
     def show(self, text: str, search: SearchSettings = BEAM, height: int = 900) -> Any:
-        """In a notebook: the page of the command explain for `text`, with all attention weights, and what each step
-        could have chosen. `height` is in pixels. Raises ValueError for a text without tokens or with too many."""
+        """In a notebook: the page of the command explain for `text`, with all attention weights, and the candidates of
+        each step. `height` is in pixels. Raises ValueError for a text without tokens or with too many."""
         return SHOW["show"](self, text, search, height)
 
     def description(self) -> dict[str, Any]:
-        """What files say of it besides weights and tokenizers, as plain data (see `model_file.Description`)."""
+        """The description in its files, as plain data (see `model_file.Description`)."""
         return model_file.describe(
             self.model,
             self.tokenizers,
@@ -236,11 +236,11 @@ class Translator:
         batch_tokens: int | None = None,
         split_lines: SplitLines = "long",
     ) -> str | list[str]:
-        """The best translation: of one text, or of each text of several, in order; an empty text stays empty.
+        """The best translation of one text, or of each of several texts, in order; an empty text stays empty.
 
-        `split_lines` says which texts are translated sentence by sentence: "long", those of more tokens than the model
-        allows, which the log names; "sentences", all; "never", none, and a text that is too long raises ValueError with
-        its line. `batch_tokens` bounds sentences × longest source of a batch (None: `default_batch_tokens`).
+        `split_lines` says which texts are translated sentence by sentence: "long": those with more tokens than the
+        model allows, which the log names; "sentences": all; "never": none, and a text that is too long raises
+        ValueError. `batch_tokens` limits sentences × longest source of a batch (None: `default_batch_tokens`).
         """
         without_scores = copy(self)
         without_scores.greedy_scores = False
@@ -276,11 +276,11 @@ class Translator:
         split_lines: SplitLines = "long",
         line_numbers: Sequence[int] | None = None,
     ) -> list[Translation] | list[list[Translation]]:
-        """All hypotheses of one text, or of each text of several, best first, with scores; of a text translated in
+        """All hypotheses of one text, or of each of several texts, best first, with scores; for a text translated in
         parts only the best.
 
-        `line_numbers` of the texts are 1, 2, … unless given: warnings and errors name them, and the random draws of
-        sampling depend on them.
+        `line_numbers` are by default 1, 2, …: warnings and errors name them, and the random draws of sampling depend
+        on them.
         """
         if isinstance(texts, str):
             return self.n_best([texts], search, batch_tokens, split_lines, line_numbers)[0]
@@ -294,7 +294,7 @@ class Translator:
         split_lines: SplitLines = "long",
         line_numbers: Sequence[int] | None = None,
     ) -> list[list[list[Translation]]]:
-        """What `n_best` finds in each of several searches. Each text is encoded, and warned of, only once."""
+        """The results of `n_best` for each of several searches. Each text is encoded and checked only once."""
         if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
             raise TypeError(f"texts must be a text or several, not {type(texts).__name__}")
         texts = list(texts)
@@ -320,7 +320,7 @@ class Translator:
     def n_best_parts(
         self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None
     ) -> list[list[Translation]]:
-        """All hypotheses of each of the parts, which `encode` makes."""
+        """All hypotheses of each of the parts, which come from `encode`."""
         self.check_search(search)
         found, later = dict[int, list[Translation]](), replace(search, prefix=None)
         for one in dict.fromkeys((search, later)):
@@ -333,7 +333,7 @@ class Translator:
         ]
 
     def join(self, parts: list[list[Translation]]) -> list[Translation]:
-        """The hypotheses of a text whose parts have these."""
+        """The hypotheses of a text, from those of its parts."""
         return join(parts, space_between_sentences(self.target_language))
 
     def n_best_ids(
@@ -343,14 +343,14 @@ class Translator:
         batch_tokens: int | None = None,
         line_numbers: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
-        """As `n_best`, for sources that are ids already: without EOS, at most `max_length` − 1 ids each.
+        """As `n_best`, but for ids: without EOS, at most `max_length` − 1 for each source.
 
         A source without tokens has one translation, which is empty.
         """
         self.check_search(search)
         line_numbers = numbers_of(len(sources), line_numbers)
         search = search.with_defaults(self.defaults)
-        # The tag that names the target language is no token of the text.
+        # The tag of the target language is no token of the text.
         nonempty = [index for index, ids in enumerate(sources) if len(ids) > len(self.source_tokenizer.prefix)]
         batch_tokens = read_value(BatchTokens | None, batch_tokens, "batch_tokens") or self.default_batch_tokens
         translations = [[EMPTY] for _ in sources]
@@ -365,7 +365,7 @@ class Translator:
         return translations
 
     def _is_faulty(self, source: list[int], found: Translation) -> bool:
-        """Whether a translation is to be searched again; `found` is the best hypothesis."""
+        """Whether a source must be searched again; `found` is its best hypothesis."""
         if found.text and not may_loop(found):
             return False
         return is_faulty([self.source_tokenizer.piece(id) for id in source], found)
@@ -378,14 +378,14 @@ class Translator:
         search: SearchSettings,
         batch_tokens: int,
     ) -> list[tuple[int, list[Translation]]]:
-        """The index and the hypotheses of each of the chosen sources, which have tokens, found in batches."""
+        """Searches the chosen sources, which are not empty, in batches; returns the index and hypotheses of each."""
         lengths = [len(sources[index]) for index in chosen]
         on_cpu = self.device.type == "cpu"
         workers = max(1, worker_count(len(chosen))) if on_cpu else 1
         batch_indices = batches_by_length(lengths, batch_tokens, workers)
         batches = [[chosen[i] for i in batch] for batch in batch_indices]
 
-        if on_cpu:  # a GPU says so itself where its memory is full
+        if on_cpu:  # on a GPU, torch raises an error if memory is full
             configs = [model.config for model in self.models]
             check_search_memory(configs, [[lengths[i] for i in batch] for batch in batch_indices], search)
 
@@ -411,9 +411,9 @@ class Translator:
     def score(
         self, sources: str | Sequence[str], targets: str | Sequence[str], batch_tokens: int | None = None
     ) -> Scored | list[Scored]:
-        """How probable the model finds each piece of a given translation: of one text, or of each of several.
+        """The probability of each piece of a given translation, for one text or for each of several.
 
-        Raises ValueError, naming its number, for a pair with an empty side or more tokens than the model allows.
+        Raises ValueError, with its number, for a pair with an empty side or more tokens than the model allows.
         """
         if isinstance(sources, str) and isinstance(targets, str):
             return self.score([sources], [targets], batch_tokens)[0]
@@ -437,11 +437,12 @@ class Translator:
     def token_log_probabilities(
         self, sources: list[list[int]], targets: list[list[int]], batch_tokens: int | None = None
     ) -> list[list[float]]:
-        """As `score`, for ids that it `can_score`."""
+        """As `score`, but for ids for which `can_score` is true."""
         return token_log_probabilities(self.models, sources, targets, batch_tokens or self.default_batch_tokens)
 
     def check_search(self, search: SearchSettings) -> None:
-        """Raises ValueError, naming the setting, for a search that this translator cannot make; TypeError for none."""
+        """Raises ValueError, with the setting, for a search that this translator cannot do, and TypeError for an object
+        of another type."""
         if not isinstance(search, SearchSettings):
             raise TypeError(f"search must be SearchSettings, as SearchSettings(method='greedy'), not {search!r}")
         self.prefix_ids(search.prefix)
@@ -451,8 +452,7 @@ class Translator:
             )
 
     def prefix_ids(self, prefix: str | None) -> list[int]:
-        """The ids of a text that translations are to begin with. Raises SettingError for one that the model cannot
-        write."""
+        """The ids of the text that translations must begin with. Raises SettingError if the model cannot write it."""
         try:
             ids = self.target_tokenizer.encode(prefix or "")
         except ValueError as error:
@@ -466,10 +466,10 @@ class Translator:
         return ids
 
     def encode(self, texts: list[str], line_numbers: Sequence[int], split_lines: SplitLines) -> list[list[Part]]:
-        """The parts of each text: none for an empty one, several for one that is split.
+        """The parts of each text: none if it is empty, several if it is split.
 
-        Raises TypeError for what is no text, and ValueError for what is no Unicode and for a long line that is to be
-        refused.
+        Raises TypeError for an object that is no text, and ValueError for text that is no Unicode and, with
+        split_lines="never", for one that is too long.
         """
         place = f"{self.lines_of} line".strip()
         for line, text in zip(line_numbers, texts, strict=True):
@@ -480,7 +480,7 @@ class Translator:
         protected = [self.keeper.protect(text) if self.keeper else (text, []) for text in texts]
         texts, placeholders = [text for text, _ in protected], set(self.source_tokenizer.placeholders)
         all_ids, encoded = self.source_tokenizer.encode_all(texts), list[list[Part]]()
-        limit, keeps_letterless = self.max_length - 1, self.defaults.keeps_letterless  # EOS takes a place too
+        limit, keeps_letterless = self.max_length - 1, self.defaults.keeps_letterless  # EOS also needs a position
         if self.warns_of_sources:
             stays = [keeps_letterless and is_letterless(text) for text in texts]
             read = [[] if stay else ids for stay, ids in zip(stays, all_ids, strict=True)]
@@ -494,7 +494,7 @@ class Translator:
             parts = parts_of(text, ids, self.source_tokenizer, limit, split_lines, keeps_letterless, of_line)
             if kept:
                 parts = with_kept(parts, kept, placeholders)
-            # The parts of one line draw different random numbers: the part's number goes into the bits above 2^20.
+            # The parts of a line get different random numbers: the number of the part is in the bits above 2^20.
             encoded.append(
                 [part._replace(number=line + (number << 20), is_first=not number) for number, part in enumerate(parts)]
             )
@@ -506,41 +506,41 @@ class Translator:
 
     @property
     def default_batch_tokens(self) -> int:
-        """Sentences × longest source of a batch, where nothing else is asked for."""
+        """Sentences × longest source of a batch, if batch_tokens is not set."""
         return BATCH_TOKENS_ON_GPU if self.device.type == "cuda" else BATCH_TOKENS
 
     @property
     def max_length(self) -> int:
-        """The positions of the model."""
+        """The number of positions of the model."""
         return min(model.config.max_length for model in self.models)
 
     def init_state(self, source: Int[Tensor, "sentences source"]) -> Any:
-        """What a search begins with: the cache in which the encoded sources stand."""
+        """The first state of a search: the cache with the encoded sources."""
         memory = self.model.encode(source, padding_mask(source, PAD))
         return self.model.decoder.init_cache(memory)
 
     def logits(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
-        """The logits of the next token after the newest id of each row, and the state with it: one step of a search."""
+        """One step of a search: the logits of the token after the newest id of each row, and the new state."""
         logits, state = self.model.step(ids, state)
         return logits.float(), state
 
     def log_probabilities(self, ids: Int[Tensor, " rows"], state: Any) -> tuple[Float[Tensor, "rows vocabulary"], Any]:
-        """log p(next token), as `logits`."""
+        """As `logits`, but log p(next token)."""
         logits, state = self.logits(ids, state)
-        # Nobody else has these logits: log_softmax overwrites them, as to make a tensor of this size takes longer than
-        # to fill it.
+        # log_softmax overwrites the logits, which are not used elsewhere: allocating a tensor of this size takes longer
+        # than computing it.
         return torch.log_softmax(logits, dim=-1, out=logits), state
 
     def _demands(
         self, sources: list[list[int]], settings: SearchSettings
     ) -> tuple[list[int], Carried | None, list[int]]:
-        """The ids that all translations begin with, those that each has as often as its source (placeholders), and the
-        most tokens that each may have: what is demanded always fits."""
+        """The ids that all translations begin with, the placeholders that each must have as often as its source, and
+        the largest number of tokens of each, which is enough for both."""
         prefix, limits = self.prefix_ids(settings.prefix), settings.max_lengths([len(ids) for ids in sources])
         of_sources, of_targets = (tokenizer.placeholders for tokenizer in self.tokenizers)
         counts = [[ids.count(one) for one in of_sources] for ids in sources]
         needed = [len(prefix) + sum(of_source) for of_source in counts]
-        # With BOS a target takes one place more than it has tokens.
+        # BOS needs one more position.
         limits = [min(self.max_length - 1, max(pair)) for pair in zip(needed, limits, strict=True)]
         ids, numbers = (torch.tensor(values, device=self.device) for values in (of_targets, counts))
         return prefix, Carried(ids, numbers) if of_targets else None, limits
@@ -549,19 +549,19 @@ class Translator:
     def _search(
         self, sources: list[list[int]], line_numbers: list[int], settings: SearchSettings
     ) -> list[list[Translation]]:
-        """Translates one batch of ids; `line_numbers` are the sentences' own numbers, for sampling."""
+        """Translates one batch of ids; `line_numbers` are for sampling."""
         source = pad([[*ids, EOS] for ids in sources]).to(self.device)
         scored = self.greedy_scores or settings.method != "greedy"
 
         def checked_step(ids: Tensor, state: Any) -> tuple[Tensor, Any]:
             scores, state = self.log_probabilities(ids, state)
-            # One logit that is no finite number spoils its whole row, and one row the sum.
+            # If one logit is not finite, its whole row is not, and neither is the sum over rows.
             check_finite(scores[:, 0].sum().item())
             return scores, state
 
         bos_ids = torch.full((len(sources),), BOS, device=self.device)
         prefix, carried, max_lengths = self._demands(sources, settings)
-        # The precision of training would reach in here too: a score must not depend on who asks for it.
+        # Scores must be the same during training, which may have set another precision.
         with full_precision(self.device):
             step, state = checked_step if scored else self.logits, self.init_state(source)
             results = search(step, state, bos_ids, EOS, max_lengths, line_numbers, settings, prefix, carried)
@@ -575,6 +575,6 @@ class Translator:
 
     def _translation(self, hypothesis: Hypothesis, limit: int) -> Translation:
         pieces = [self.target_tokenizer.piece(id) for id in hypothesis.ids]
-        # Bytes may spell a line end, but a translation is one line.
+        # Byte pieces may give a line end, but a translation is one line.
         text = " ".join(re.split(r"[\r\n]+", self.target_tokenizer.decode(hypothesis.ids)))
         return Translation(text, hypothesis.score, hypothesis.log_probability, pieces, len(pieces) >= limit)

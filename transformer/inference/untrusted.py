@@ -1,8 +1,8 @@
-"""Reads a stranger's file so that it can do no harm: no code of it runs, and it takes no more memory than it may.
+"""Reads an untrusted file safely: none of its code runs, and the memory that it takes is limited.
 
-Nothing is unpickled except by `torch.load(weights_only=True)`. Sizes are compared with the file's own before anything
-is built: no refusal takes more than 64 MiB and 16 × the file's size, or, of the pickle in a .ckpt, 100 × its size. The
-digests are compared in `model_file`.
+Only `torch.load(weights_only=True)` unpickles. Sizes are compared with the size of the file before anything is built: a
+file that is refused takes at most 64 MiB and 16 × its size, and the pickle in a .ckpt at most 100 × the pickle's size.
+The digests are compared in `model_file`.
 """
 
 import json
@@ -20,15 +20,15 @@ from torch.overrides import TorchFunctionMode
 from transformer.model.config import ModelConfig
 from transformer.model.transformer import Transformer
 
-# What a file may hold: bytes before its tensors, letters of its description (some thousand), and how many tensors. A
-# model of 12 layers needs a tenth of it.
+# Limits of a file: bytes before its tensors, letters of its description, and number of tensors. A model of 12 layers
+# needs a tenth of this.
 MAX_PLAIN_BYTES, MAX_DESCRIPTION, MAX_TENSORS = 4 << 20, 100_000, 10_000
-# Tables of positions are not in a file but computed from a few numbers: they may take this much and 4 × the weights.
+# Tables of positions are not in a file but computed from a few numbers: they may take these bytes plus 4 × the weights.
 MAX_TABLE_BYTES = 256 << 20
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """All of a .ckpt, as plain data and tensors on the CPU: torch makes nothing else of it with `weights_only`."""
+    """The content of a .ckpt, as plain data and tensors on the CPU: torch allows nothing else with `weights_only`."""
     try:
         with zipfile.ZipFile(path) as archive:  # torch never compresses: a compressed record could unpack to any size
             if sum(record.file_size for record in archive.infolist()) > path.stat().st_size:
@@ -37,7 +37,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
                 raise ValueError(f"its {damaged} does not match its checksum: it was damaged")
             pickles = [archive.read(name) for name in archive.namelist() if name.endswith("data.pkl")]
         if any(argument == "__builtin__ bytearray" for content in pickles for _, argument, _ in genops(content)):
-            raise ValueError("it holds what no checkpoint does: a bytearray takes any size")  # and torch allows it
+            raise ValueError("it holds a bytearray, which may have any size: no checkpoint has one")  # torch allows it
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (zipfile.BadZipFile, RuntimeError, EOFError, NotImplementedError) as error:
         raise ValueError(f"truncated or no checkpoint ({error})") from error
@@ -75,7 +75,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor], str
 
 
 def check_plain(description: Any) -> None:
-    """Refuses what is not a small tree of plain values: parts shared in a pickle, written out, could be endless."""
+    """Refuses everything except a small tree of plain values: shared parts in a pickle could grow without end."""
     rest, values, letters = [description], 1, 0
     while rest:
         value, inside = rest.pop(), []
@@ -96,19 +96,19 @@ def check_plain(description: Any) -> None:
 def check_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Raises ValueError unless these are plain tensors that together are no larger than the file `path`."""
     for name, tensor in tensors.items():
-        # With strides, a tensor can be larger than all memory in a file of a few bytes.
+        # With strides, a file of a few bytes can hold a tensor larger than memory.
         if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or not tensor.is_contiguous():
             raise ValueError(f"its tensor {name} is not a plain one")
-        if not tensor.numel():  # of a million rows without columns, too, which take no room in the file
+        if not tensor.numel():  # for example a million rows without columns, which take no bytes in the file
             raise ValueError(f"its tensor {name} is empty")
-    # Many tensors can be one and the same in the file, but not in memory.
+    # Several tensors may share bytes in the file, but not in memory.
     if len(tensors) > MAX_TENSORS or sum(tensor.nbytes for tensor in tensors.values()) > path.stat().st_size:
         raise ValueError("it declares more tensors than it holds")
 
 
 class _ShapesOnly(TorchFunctionMode):
-    """Within it, parameters are built without memory and values, and tables of positions with two rows and columns. (On
-    torch.device("meta") a table would import torch's compiler, which takes as long as all else.)"""
+    """A context that builds parameters without memory and values, and tables of positions with two rows and columns.
+    (On torch.device("meta") a table would import torch's compiler, which takes as long as everything else.)"""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in (torch.empty, torch.randn, torch.eye):
@@ -122,8 +122,8 @@ class _ShapesOnly(TorchFunctionMode):
 
 
 def check_shapes(config: ModelConfig, content: dict[str, Tensor]) -> None:
-    """Compares the configuration with the tensors before memory is taken for it."""
-    # A layer has ten tensors at least: four of attention, two of the feed-forward network, two norms of two.
+    """Compares the configuration with the tensors before the model is built."""
+    # A layer has at least ten tensors: four of attention, two of the feed-forward network, two for each of two norms.
     if 10 * (config.encoder.layers + config.decoder.layers) > len(content):
         raise ValueError("it declares more layers than it holds")
     # A table for the embeddings of each side, and one for the heads of each layer.

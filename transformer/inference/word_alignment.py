@@ -1,9 +1,9 @@
-"""Which source word each target word comes from, read off the weights of cross-attention.
+"""Finds the source word of each target word, from the weights of cross-attention.
 
-Some heads and layers look where a translator would (Garg et al. 2019, "Jointly learning to align and translate with
-Transformer models"). Two steps know of a target token: the one that predicts it, and the next one, which reads it and
-in deep models can be the better (Chen et al. 2020, "Accurate word alignment induction from neural machine
-translation"). Which layer, head and step to take is found by measuring (`evaluation.alignment_error`).
+Some heads and layers attend to the source word that is being translated (Garg et al. 2019, "Jointly learning to align
+and translate with Transformer models"). For a target token there are two steps: the one that predicts it, and the next
+one, which reads it and can be better in deep models (Chen et al. 2020, "Accurate word alignment induction from neural
+machine translation"). `evaluation.alignment_error` measures which layer, head and step are best.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class TokenPair(NamedTuple):
-    """A source and its translation as ids, without EOS, and the word that each token belongs to (-1: to none)."""
+    """A source and its translation as ids, without EOS, and the number of each token's word (-1: no word)."""
 
     source: list[int]
     source_words: list[int]
@@ -38,8 +38,8 @@ class TokenPair(NamedTuple):
 
 
 def encode_pair(translator: Translator, source: str, target: str | Sequence[str]) -> TokenPair | None:
-    """`target` is a text, or the pieces of a translation. None where either side has no words or more tokens than the
-    model has positions, and where a tokenizer's normal form of the text has other words."""
+    """`target` is a text, or the pieces of a translation. None if a side has no words or more tokens than the model has
+    positions, or if a tokenizer's normal form of the text has other words."""
     source_tokenizer, target_tokenizer = translator.tokenizers
     tag = source_tokenizer.prefix
     pieces = [
@@ -60,7 +60,7 @@ def encode_pair(translator: Translator, source: str, target: str | Sequence[str]
 def _cross_attention(
     translator: Translator, pairs: list[TokenPair]
 ) -> Float[Tensor, "pairs layers heads queries keys"]:
-    """The weights of a batch in one teacher-forced pass; query t is at the decoder's input t: BOS, then the target."""
+    """The weights of a batch in one teacher-forced pass; query t is the decoder's input t: BOS, then the target."""
     model, device, cross = translator.model, translator.device, list[Tensor]()
     source = pad([[*pair.source, EOS] for pair in pairs]).to(device)
     inputs, _ = inputs_and_labels([pair.target for pair in pairs])
@@ -72,12 +72,12 @@ def _cross_attention(
 
 
 def _membership(words: list[int]) -> Float[Tensor, "tokens words"]:
-    """1 where a token belongs to a word. (Sum and mean over a target word's tokens have the same largest entry.)"""
+    """1 if a token belongs to a word, else 0. (Sum and mean over a target word's tokens have the same argmax.)"""
     return (torch.tensor(words)[:, None] == torch.arange(max(words) + 1)).float()
 
 
 def _links(cross: Float[Tensor, "layers heads queries keys"], head: AlignmentHead, pair: TokenPair) -> list[Link]:
-    """A source word has the sum of its tokens' weights, a target word the mean; EOS and padding have no part."""
+    """A source word gets the sum of its tokens' weights, a target word the mean; EOS and padding are left out."""
     weights = cross[head.layer - 1].mean(dim=0) if head.head is None else cross[head.layer - 1][head.head - 1]
     first = int(head.shifted)
     weights = weights[first : first + len(pair.target), : len(pair.source)]
@@ -92,7 +92,7 @@ def align_pairs(
     heads: Sequence[AlignmentHead],
     batch_tokens: int | None = None,
 ) -> list[list[list[Link]]]:
-    """The links of each pair by each of `heads`; none of a pair that is None."""
+    """The links of each pair by each of `heads`; a pair that is None has none."""
     for head in heads:
         check_head(head, translator.model.config)
     links: list[list[list[Link]]] = [[[] for _ in heads] for _ in encoded]
@@ -115,8 +115,8 @@ def align(
 ) -> list[list[list[Link]]]:
     """The links of each pair by each of `heads`: one for every target word, to the source word it looks at most.
 
-    A target is a text or the pieces of a translation (`Translation.pieces`). A word is what stands between spaces. A
-    pair that `encode_pair` does not take has no links.
+    A target is a text or the pieces of a translation (`Translation.pieces`). Words are separated by spaces. A pair for
+    which `encode_pair` gives None has no links.
     """
     encoded = [encode_pair(translator, *pair) for pair in zip(sources, targets, strict=True)]
     return align_pairs(translator, encoded, heads, batch_tokens)
@@ -136,6 +136,6 @@ def moses_lines(
     for line, translation, [found] in zip(lines, translations, links, strict=True):
         if translation.text and not found:
             place = f"{translator.lines_of} line".strip()
-            reason = "it was translated in parts or left as it is, or its spaces are no ordinary ones"
+            reason = "it was translated in parts or not at all, or it has unusual spaces"
             log.warning("%s %d is not aligned: %s", place, line, reason)
         yield " ".join(f"{source}-{target}" for source, target in sorted(found)) + "\n"

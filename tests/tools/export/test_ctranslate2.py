@@ -163,7 +163,7 @@ def test_a_restricted_search_finds_the_same_greedily_and_by_beam_what_the_model_
 
 def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, tmp_path: Path) -> None:
     exported(taught, tmp_path / "engine")
-    with pytest.raises(ValueError, match=r"engine is an export: translate, or inference.loading"):
+    with pytest.raises(ValueError, match=r"engine is an export: only translate, augment, serve and inference\.loading"):
         Translator.load(tmp_path / "engine")
 
 
@@ -177,9 +177,7 @@ def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translat
 
 def test_what_only_checkpoints_can_do_is_refused_for_an_export(taught: Translator, tmp_path: Path) -> None:
     exported(taught, tmp_path / "engine")
-    with pytest.raises(
-        ValueError, match="engine is an export: an ensemble is of checkpoints, name what it was made of"
-    ):
+    with pytest.raises(ValueError, match="engine is an export: an ensemble needs checkpoints: name the run"):
         load_translator([tmp_path / "t.safetensors", tmp_path / "engine"], LOADING)
 
 

@@ -39,6 +39,6 @@ def test_one_file_of_a_folder_is_refused_with_the_name_of_the_folder(
 ) -> None:
     export(taught, ExportSettings(format, None, str(tmp_path / "folder")))
     with pytest.raises(
-        ValueError, match=rf"it is one file of a model: name its folder, {re.escape(str(tmp_path / 'folder'))}$"
+        ValueError, match=rf"it is one file of a model: give its folder, {re.escape(str(tmp_path / 'folder'))}$"
     ):
         Translator.load(tmp_path / "folder" / file)

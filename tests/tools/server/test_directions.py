@@ -86,7 +86,7 @@ def test_a_search_that_a_model_cannot_make_is_refused_before_it_is_served(folder
     export(english_and_french(), ExportSettings("ctranslate2", None, str(tmp_path / "engine")))
     with pytest.raises(ValueError, match="--method sampling is not for an export"):
         served([("engine", tmp_path / "engine")], SearchSettings(method="sampling"))
-    with pytest.raises(ValueError, match="--precision float32: that of an export was chosen when it was made"):
+    with pytest.raises(ValueError, match="--precision float32: an export has the precision that it was made with"):
         served([("engine", tmp_path / "engine")], precision="float32")
 
 
