@@ -34,10 +34,6 @@ def expected(translator: Translator) -> dict[str, Any]:
     return explain(rounded(translator, "int8"), TEXTS[1], GREEDY)
 
 
-def visible(piece: str) -> str:
-    return piece.replace("▁", " ").strip() or piece
-
-
 def percent(share: float) -> str:
     """As view/dom.js writes it."""
     return f"{math.floor(share * 100 + 0.5)}%" if share >= 0.0995 else f"{share * 100:.1f}%" if share >= 5e-4 else "<0.1%"

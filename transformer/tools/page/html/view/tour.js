@@ -53,8 +53,9 @@ const NUMBERS = {
     if (!traced) return null;
     const value = name => traced.trace.steps.find(matrix => matrix.name === name)?.values[query * source.length + key];
     const [product, scaled] = [value("product"), value("scaled")];
+    const { score } = translator.about.model.encoder.self_attention, isProduct = ["dot", "scaled_dot"].includes(score);
     const steps = [
-      `q · k = ${shorter(product)}`, scaled === undefined ? "" : `÷ √${keyWidth()} = ${shorter(scaled)}`, `softmax ${percent(value("weights"))}`,
+      `${isProduct ? "q · k" : text("chain product")} = ${shorter(product)}`, scaled === undefined ? "" : `÷ √${keyWidth()} = ${shorter(scaled)}`, `softmax ${percent(value("weights"))}`,
     ];
     return `${text("chain", { query: visible(source[query]), key: visible(source[key]) })} ${steps.filter(Boolean).join(" → ")}`;
   },
