@@ -36,7 +36,9 @@ def expected(translator: Translator) -> dict[str, Any]:
 
 def percent(share: float) -> str:
     """As view/dom.js writes it."""
-    return f"{math.floor(share * 100 + 0.5)}%" if share >= 0.0995 else f"{share * 100:.1f}%" if share >= 5e-4 else "<0.1%"
+    return (
+        f"{math.floor(share * 100 + 0.5)}%" if share >= 0.0995 else f"{share * 100:.1f}%" if share >= 5e-4 else "<0.1%"
+    )
 
 
 def at_station(live: Opened, name: str) -> str:
@@ -59,17 +61,25 @@ def test_pieces_have_the_ids_of_the_tokenizer(live: Opened, translator: Translat
 
 def test_positions_are_those_of_the_table_at_position_1(live: Opened, translator: Translator) -> None:
     numbers = at_station(live, "vectors")
-    found = {int(i): float(value.replace("−", "-")) for i, value in re.findall(r"PE\(1, (\d)\) .*? = ([−\d.]+)", numbers)}
-    assert found == {i: pytest.approx(sinusoidal_table(2, translator.model.config.dim)[1, i].item(), abs=6e-4) for i in range(3)}
+    found = {
+        int(i): float(value.replace("−", "-")) for i, value in re.findall(r"PE\(1, (\d)\) .*? = ([−\d.]+)", numbers)
+    }
+    assert found == {
+        i: pytest.approx(sinusoidal_table(2, translator.model.config.dim)[1, i].item(), abs=6e-4) for i in range(3)
+    }
     # The same number in the picture below.
     figure = live.page.locator("#stages figure", has_text="PE").locator("output")
     live.page.locator("#stages figure", has_text="PE").locator(".numbers").press("ArrowDown")
     assert figure.inner_text().startswith(f"PE [1, 0] = {found[0]:.3f}")
 
 
-def test_a_score_of_the_encoder_becomes_the_share_that_attention_has(live: Opened, translator: Translator, expected: dict[str, Any]) -> None:
+def test_a_score_of_the_encoder_becomes_the_share_that_attention_has(
+    live: Opened, translator: Translator, expected: dict[str, Any]
+) -> None:
     numbers = at_station(live, "encoder").replace("−", "-")
-    product, width, scaled = (float(re.search(pattern, numbers)[1]) for pattern in (r"q · k = ([-\d.]+)", r"√([\d.]+)", r"√\S+ = ([-\d.]+)"))  # type: ignore[index]
+    product, width, scaled = (
+        float(re.search(pattern, numbers)[1]) for pattern in (r"q · k = ([-\d.]+)", r"√([\d.]+)", r"√\S+ = ([-\d.]+)")
+    )  # type: ignore[index]
     config = translator.model.config
     assert width == config.encoder.self_attention.head_dims(config.dim)[0]
     assert scaled == pytest.approx(product / math.sqrt(width), abs=2e-3)
@@ -166,8 +176,8 @@ def test_the_tour_follows_what_is_typed(live: Opened, translator: Translator) ->
     "changes",
     [
         {"positions": "learned"},
-        {"positions": "rotary", "score": "additive"},
-        {"positions": "none", "score": "dot"},
+        {"positions": "rotary", "encoder__self_attention__score": "additive"},
+        {"positions": "none", "encoder__self_attention__score": "dot"},
         {"decoder__cross_attention": None},
     ],
 )
@@ -178,7 +188,9 @@ def test_models_of_other_kinds_have_a_tour_too(browser: Chromium, changes: dict[
     with without_errors(browser, path, width=1100) as opened:
         opened.page.locator("#tour-start").click()
         for at, name in enumerate(stations):
-            opened.page.wait_for_function("at => document.querySelector('#station-title').textContent.startsWith(at)", arg=str(at + 1))
+            opened.page.wait_for_function(
+                "at => document.querySelector('#station-title').textContent.startsWith(at)", arg=str(at + 1)
+            )
             assert opened.page.locator("#station-about").inner_text()
             if name != stations[-1]:
                 opened.page.locator("#station-next").click()

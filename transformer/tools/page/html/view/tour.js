@@ -26,7 +26,7 @@ const STATIONS = {
 
 let station = null;  // null: no tour
 let openPanel = null;
-const askTrace = latest();
+const askScore = latest();
 
 const present = () => Object.keys(STATIONS).filter(name => ({
   cross: attentions().includes("cross"), training: !find("training").hidden,
@@ -35,7 +35,7 @@ const present = () => Object.keys(STATIONS).filter(name => ({
 const quoted = piece => `“${visible(piece)}”`;
 
 // The equation of each station with the numbers of this sentence. That of the encoder is traced anew, and so is a promise.
-const NUMBERS = {
+const EQUATIONS = {
   pieces: () => data.source.map((piece, at) => `${quoted(piece)} ${data.source_ids[at]}`).join(" · "),
 
   vectors() {
@@ -49,7 +49,7 @@ const NUMBERS = {
   async encoder() {
     const query = Math.min(1, data.source.length - 1), { languages, target_ids, source, attention } = data;
     const row = attention.encoder[0][0][query], key = row.indexOf(Math.max(...row));
-    const traced = await askTrace(data.text, { languages, prefix: target_ids.slice(1), trace: { attention: "encoder", layer: 0, head: 0 } });
+    const traced = await askScore(data.text, { languages, prefix: target_ids.slice(1), trace: { attention: "encoder", layer: 0, head: 0 } });
     if (!traced) return null;
     const value = name => traced.trace.steps.find(matrix => matrix.name === name)?.values[query * source.length + key];
     const [product, scaled] = [value("product"), value("scaled")];
@@ -88,7 +88,7 @@ const keyWidth = () => {
 };
 
 // What the texts name: sizes of this model.
-function values() {
+function sizes() {
   const { dim, positions } = translator.about.model, counted = number => number.toLocaleString(language);
   return { pieces: data.source.length, vocabulary: counted(translator.about.pieces), dim, positions, width: keyWidth() };
 }
@@ -109,7 +109,7 @@ export async function drawTour() {
   const named = names.map((name, at) => [name, `${at + 1} ${text(`station ${name}`)}`]);
   radios(find("stations"), "stations", named, station, goTo);
   find("station-title").textContent = named[at][1];
-  clear(find("station-about"), ...rich(`tour ${textKey()}`, values()));
+  clear(find("station-about"), ...rich(`tour ${textKey()}`, sizes()));
   clear(find("station-do"), make("b", {}, text("tour do")), " ", ...rich(`tour do ${station}`));
   find("station-back").disabled = at === 0;
   find("station-next").disabled = at === names.length - 1;
@@ -117,7 +117,7 @@ export async function drawTour() {
   if (without) find("station-without").textContent = text("tour without", { name: text(`off ${without}`) });
   for (const part of find("map").querySelectorAll("[data-station]")) part.classList.toggle("here", part.dataset.station === station);
   for (const side of ["encoder", "decoder"]) find(`map-${side}`).textContent = `${translator.about.size[`${side}_layers`]} ×`;
-  const drawn = station, numbers = await NUMBERS[station]();
+  const drawn = station, numbers = await EQUATIONS[station]();
   if (station === drawn && numbers !== null) find("station-numbers").textContent = numbers;
 }
 
