@@ -11,14 +11,14 @@ from markdown_it import MarkdownIt
 from docs.mistakes.report import with_labels
 from tests.pages import DOCS
 
-PAGES = ("tour.md", "mistakes.md")
+PAGES = ("README.md", "docs/tour.md", "docs/mistakes.md")
 BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 MEASURED = re.compile(r"<!-- measured: \w+ -->\n(.*?)\n<!-- end -->", re.DOTALL)
 
 
 def both(name: str) -> tuple[str, str]:
     """A page in English and in Chinese."""
-    english = DOCS / name
+    english = DOCS.parent / name
     return english.read_text(encoding="utf-8"), english.with_suffix(".zh.md").read_text(encoding="utf-8")
 
 
@@ -47,7 +47,7 @@ def test_each_chinese_paragraph_has_the_same_figures_code_pictures_and_links(nam
 
 
 def test_the_chinese_tables_of_mistakes_have_the_same_measurements() -> None:
-    english, chinese = map(MEASURED.findall, both("mistakes.md"))
+    english, chinese = map(MEASURED.findall, both("docs/mistakes.md"))
     for ours, theirs in zip(english, chinese, strict=True):
         assert with_labels(ours, theirs) == theirs
 
