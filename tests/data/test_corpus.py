@@ -58,7 +58,7 @@ def test_a_first_line_may_name_the_languages_in_english(tmp_path: Path, first: s
     more = ["1"] * (first.count("\t") - 1)
     path = write(tmp_path, "x.tsv", [first, *("\t".join([*more, target, source]) for source, target in PAIRS)])
     assert pairs(path) == PAIRS
-    with pytest.raises(ValueError, match=r"data\.source_language=German is no code of a language: write de \(German\)"):
+    with pytest.raises(ValueError, match=r"source_language=German is not the code of a language: write de \(German\)"):
         settings(tmp_path, source_language="German")
 
 
@@ -78,7 +78,7 @@ def test_an_empty_cell_of_a_tsv_is_an_empty_text_and_its_tab_is_counted(tmp_path
         assert refusal(path).startswith(f"{path} line 1 has 3 tab-separated columns, a pair needs 2; data.columns")
 
 
-CHOSEN = "data.columns=[1,2] says which hold source and target, or a first line that names de and en"
+CHOSEN = "give the columns of source and target, data.columns=[1,2], or a first line with de and en"
 
 
 def refusal(prefix: Path) -> str:
@@ -108,12 +108,13 @@ def test_a_csv_may_be_separated_by_tabs(tmp_path: Path) -> None:
 
 def test_the_first_lines_of_an_export_of_anki_are_refused_with_the_remedy(tmp_path: Path) -> None:
     path = write(tmp_path, "x.txt", ["#separator:tab", "#html:true", "eins\tone"])
-    assert refusal(path).endswith("; delete the lines that begin with #, which an export of Anki has at its top")
+    assert refusal(path).endswith("; delete the lines that begin with # (an export of Anki begins with such lines)")
 
 
 def test_one_line_of_a_csv_without_a_comma_is_no_other_separator(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", ["eins,one", "zwei,two", "drei; three"])
-    assert refusal(path) == f"{path} line 3 has 1 comma-separated column, a pair needs 2; mend the line, or delete it"
+    said = f"{path} line 3 has 1 comma-separated column, a pair needs 2; correct the line, or delete it"
+    assert refusal(path) == said
 
 
 def test_a_comma_in_a_text_of_a_csv_is_refused_whatever_columns_are_chosen(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_a_comma_in_a_text_of_a_csv_is_refused_whatever_columns_are_chosen(tmp_p
     assert refusal(path).endswith(f"line 1 has 3 comma-separated columns, a pair needs 2; {quotes}{CHOSEN}")
     with pytest.raises(ValueError, match=f"line 2 has 2 comma-separated columns, its first line 3; {quotes}") as caught:
         pairs(path, columns=[1, 2])
-    assert str(caught.value).endswith("mend the line, or delete it (and so 1 more: 3)")
+    assert str(caught.value).endswith("correct the line, or delete it (and 1 more: 3)")
     assert pairs(write(tmp_path, "x.csv", ["1,eins,one", "2,zwei,two"]), columns=[2, 3]) == [
         ("eins", "one"),
         ("zwei", "two"),
@@ -130,11 +131,12 @@ def test_a_comma_in_a_text_of_a_csv_is_refused_whatever_columns_are_chosen(tmp_p
 
 
 def test_a_line_with_too_few_columns_is_named(tmp_path: Path) -> None:
-    assert "line 2 has 1 tab-separated column, a pair needs 2; mend" in refusal(write(tmp_path, "x.tsv", ["a\tb", "c"]))
+    short = write(tmp_path, "x.tsv", ["a\tb", "c"])
+    assert "line 2 has 1 tab-separated column, a pair needs 2; correct" in refusal(short)
     tsv = write(tmp_path, "y.tsv", ["eins\tone", "zwei two"])
-    assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2; mend the line, or delete it"
+    assert refusal(tsv) == f"{tsv} line 2 has 1 tab-separated column, a pair needs 2; correct the line, or delete it"
     write(tmp_path, "y.tsv", ["eins", "zwei"])
-    assert refusal(tsv).endswith("; a file for each language is named by its PREFIX: data.train=x for x.de")
+    assert refusal(tsv).endswith("; if each language has a file, give the PREFIX of the files: data.train=x for x.de")
 
 
 @pytest.mark.parametrize(
@@ -142,13 +144,13 @@ def test_a_line_with_too_few_columns_is_named(tmp_path: Path) -> None:
 )
 def test_further_lines_of_the_same_fault_are_counted(tmp_path: Path, count: int, more: str) -> None:
     damaged = write(tmp_path, "damaged.tsv", ["a\tb", "c\td\te", *(["f\tg", "h"] * count)])
-    said = f"3 tab-separated columns, a pair needs 2; mend the line, or delete it (and so {more})"
+    said = f"3 tab-separated columns, a pair needs 2; correct the line, or delete it (and {more})"
     assert refusal(damaged).endswith(said)
 
 
 def test_a_line_of_too_few_columns_is_told_though_a_later_one_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_bytes(b"a\tb\nc\nd\ne\xff\tf\n")
-    said = "x.tsv line 2 has 1 tab-separated column, a pair needs 2; mend the line, or delete it (and so 1 more: 3)"
+    said = "x.tsv line 2 has 1 tab-separated column, a pair needs 2; correct the line, or delete it (and 1 more: 3)"
     assert refusal(tmp_path / "x.tsv").endswith(said)
 
 
@@ -159,7 +161,7 @@ def test_columns_that_are_chosen_leave_the_number_of_all_to_the_line(tmp_path: P
 
 def test_a_line_without_a_column_that_is_chosen_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "x.tsv", ["1\tone\teins", "2\ttwo"])
-    said = f"{path} line 2 has 2 tab-separated columns, data.columns=[3, 2]; mend the line, or delete it"
+    said = f"{path} line 2 has 2 tab-separated columns, data.columns=[3, 2]; correct the line, or delete it"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         list(read_pairs([path], "de", "en", [3, 2]))
 
@@ -248,7 +250,7 @@ def test_one_of_two_files_of_a_direction_is_refused_without_the_other(tmp_path: 
     for name in ("x.de-en.en", "x.de", "x.en"):
         write(tmp_path, name, ["a"])
     other, found = tmp_path / "x.de-en.de", tmp_path / "x.de-en.en"
-    assert refusal(tmp_path / "x") == f"no {other} beside {found}: put it there, or remove the other too"
+    assert refusal(tmp_path / "x") == f"no {other} beside {found}: put it there, or remove the other one too"
 
 
 def test_one_of_two_files_of_the_way_back_does_not_count(tmp_path: Path) -> None:
@@ -306,7 +308,7 @@ def test_a_damaged_gz_is_refused_by_its_name(tmp_path: Path, content: bytes) -> 
 
 def test_a_gz_that_is_none_is_told_apart_from_a_damaged_one(tmp_path: Path) -> None:
     (tmp_path / "x.tsv.gz").write_bytes(b"eins\tone\n")
-    said = "x.tsv.gz cannot be read: it is not packed with gzip, as its name says"
+    said = "x.tsv.gz cannot be read: its name ends in .gz, but it is not packed with gzip"
     assert refusal(tmp_path / "x.tsv.gz") == f"{tmp_path}{os.sep}{said}"
 
 
@@ -384,7 +386,7 @@ def test_a_digest_of_a_file_that_is_not_there_and_has_no_address_is_said(tmp_pat
     write(tmp_path, "x.de", ["Hallo"])
     right = sha256(tmp_path / "x.de")
     digests = {"x.de": "0" * 64, "x.en": "0" * 64, "x.fr": "0" * 64}
-    with pytest.raises(ValueError, match=r"x\.de has another sha256 than data\.sha256 says: replace the file, or"):
+    with pytest.raises(ValueError, match=r"x\.de has another sha256 than in data\.sha256: replace the file, or"):
         settings(tmp_path, url=None, directory=str(tmp_path), sha256=digests).fetch()
     with pytest.raises(FileNotFoundError, match=r"data\.sha256 names .*x\.en: put it there, or give its data\.url"):
         settings(tmp_path, url=None, directory=str(tmp_path), sha256=digests | {"x.de": right}).fetch()
@@ -400,7 +402,7 @@ def test_a_table_with_a_digest_is_fetched_too(tmp_path: Path) -> None:
 
 def test_the_digest_of_a_table_of_ones_own_is_checked(tmp_path: Path) -> None:
     write(tmp_path, "pairs.tsv", ["eins\tone"])
-    with pytest.raises(ValueError, match=r"pairs\.tsv has another sha256 than data\.sha256 says"):
+    with pytest.raises(ValueError, match=r"pairs\.tsv has another sha256 than in data\.sha256"):
         settings(tmp_path, url=None, sha256={"pairs.tsv": "0" * 64}).fetch()
 
 

@@ -126,7 +126,7 @@ def test_a_heading_in_two_files_is_told_of_each_split(tmp_path: Path) -> None:
 def test_columns_that_a_file_has_not_are_refused_with_their_line(tmp_path: Path) -> None:
     write(tmp_path, "x.tsv", ["a\tb\tc", "a\tb"])
     for columns, message in (
-        ([1, 3], r"line 2 has 2 tab-separated columns, data.columns=\[1, 3\]; mend the line"),
+        ([1, 3], r"line 2 has 2 tab-separated columns, data.columns=\[1, 3\]; correct the line"),
         (None, "line 1 has 3 tab-separated columns"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -81,7 +81,7 @@ def test_a_synthetic_sentence_without_a_letter_is_no_sentence_of_the_test(tmp_pa
     ("origins", "message"),
     [
         (["text\ttext\ttext\ttext", "text"], "holds no origins: a line has 5 columns"),
-        (["x.en\t1\tde\trun\tbeam"], "has 1 lines for 2 pairs: give the one that was written with them, or delete it"),
+        (["x.en\t1\tde\trun\tbeam"], "has 1 lines for 2 pairs: give the file that was written with them, or delete"),
         ([], "has 0 lines for 2 pairs"),
     ],
 )

@@ -175,7 +175,7 @@ def test_a_tokenizer_with_other_special_ids_is_refused() -> None:
     sentencepiece.SentencePieceTrainer.Train(  # its own ids, without padding
         sentence_iterator=texts, model_writer=model, model_type="bpe", vocab_size=300, minloglevel=2
     )
-    with pytest.raises(ValueError, match=r"numbers its special ids \(-1, 0, 1, 2\), not as this program does"):
+    with pytest.raises(ValueError, match=r"has other special ids, \(-1, 0, 1, 2\), than this program"):
         Tokenizer(model.getvalue(), "bpe")
 
 

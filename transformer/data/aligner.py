@@ -1,6 +1,6 @@
-"""Which tokens of a sentence pair translate each other, counted in the pairs alone.
+"""Which tokens of a sentence pair translate each other, found by counting in the pairs alone.
 
-Tokens are the ids of a vocabulary, to teach a model where to look (`training.guided_alignment`), or words, to judge
+The tokens are ids of a vocabulary, to teach a model where to look (`training.guided_alignment`), or words, to judge
 where it looks (`evaluation.alignment_error`).
 """
 
@@ -22,15 +22,15 @@ Link = tuple[int, int]  # a source word and a target word, counted from 0
 IdPair = tuple[Sequence[int], Sequence[int]]
 EM_ITERATIONS = 5  # of expectation maximization
 NULL_SHARE = 0.08  # the share of target tokens that come from no source token, as in fast_align
-DIAGONAL = 4.0  # how strongly a target token prefers the source tokens at its own place of the sentence, as there
-# How many source × target tokens are counted of one pair and of all. A longer pair is left out, of too many pairs as
-# many are taken, at equal distances; 20 million take about 1 GB.
+DIAGONAL = 4.0  # how strongly a target token prefers source tokens at its own place of the sentence, as in fast_align
+# Limits for source × target tokens, of one pair and of all pairs. A longer pair is left out; of too many pairs only
+# some are taken, at equal distances. 20 million take about 1 GB.
 MAX_PLACES_OF_PAIR, MAX_PLACES = 1_000_000, 20_000_000
 
 
 @dataclass(frozen=True)
 class TranslationTable:
-    """p(target id | source id), for the ids that occurred in one pair; 0 for all others."""
+    """p(target id | source id), for ids that occur together in a pair; 0 for all others."""
 
     keys: Int[Tensor, " entries"]  # source id × target_vocabulary + target id, ascending
     probabilities: Float[Tensor, " entries"]
@@ -40,15 +40,15 @@ class TranslationTable:
         return TranslationTable(self.keys.to(device), self.probabilities.to(device), self.target_vocabulary)
 
     def __call__(self, source: Int[Tensor, "*#shape"], target: Int[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
-        """The probabilities of ids that are broadcast against each other."""
+        """The probabilities of these ids; the shapes are broadcast."""
         keys = source * self.target_vocabulary + target
         places = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
         return torch.where(self.keys[places] == keys, self.probabilities[places], 0.0)
 
 
 def _prior(source_length: int, target_length: int) -> np.ndarray:
-    """The prior of each way to link a target token [target, source + 1]: the last is "to no source token"."""
-    # A token stands in the middle of its part of the sentence, which goes from 0 to 1.
+    """The prior of each link of a target token [target, source + 1]: the last column is "no source token"."""
+    # The place of a token is the middle of its part of the sentence, with the sentence from 0 to 1.
     source, target = ((np.arange(length) + 0.5) / length for length in (source_length, target_length))
     distance = np.abs(target[:, None] - source)
     near = np.exp(-DIAGONAL * distance)
@@ -69,8 +69,8 @@ def _counted(pairs: Sequence[IdPair]) -> list[IdPair]:
 def count_translations(pairs: Sequence[IdPair], null: int, target_vocabulary: int) -> TranslationTable:
     """IBM's model 1 (Brown et al. 1993, section 4.2) with fast_align's preference for the diagonal (Dyer et al. 2013).
 
-    Every target token comes from one source token or from none, whose id is `null`. Expectation maximization: in each
-    round every target token is shared out among the source tokens of its pair, by the probabilities of the last round.
+    Every target token comes from one source token, or from none, which has the id `null`. Expectation maximization:
+    each round distributes every target token over the source tokens of its pair, by the probabilities of the last one.
     """
     counted = _counted(pairs)
     if not counted:
@@ -78,7 +78,7 @@ def count_translations(pairs: Sequence[IdPair], null: int, target_vocabulary: in
     as_arrays = [(np.array([*source, null]), np.array(target)[:, None]) for source, target in counted]
     keys = np.concatenate([(source * target_vocabulary + target).ravel() for source, target in as_arrays])
     prior = np.concatenate([_prior(len(source), len(target)).ravel() for source, target in counted])
-    # A group is one target token of one pair with everything that it may come from.
+    # A group is one target token of one pair with all source tokens that it may come from.
     sizes = np.repeat([len(source) + 1 for source, _ in counted], [len(target) for _, target in counted])
     starts = np.cumsum(sizes) - sizes
     entries, entry = np.unique(keys, return_inverse=True)
@@ -94,7 +94,7 @@ def count_translations(pairs: Sequence[IdPair], null: int, target_vocabulary: in
 
 @cache
 def _punctuation() -> re.Pattern[str]:
-    """What is no letter, no digit and no mark, at both ends of a word."""
+    """Characters at both ends of a word that are no letters, digits or marks."""
     other = rf"[^\w{marks()}]+"
     return re.compile(rf"^{other}|{other}$")
 
@@ -105,7 +105,8 @@ def bare_word(word: str) -> str:
 
 
 def word_alignments(pairs: Sequence[Pair]) -> list[list[Link]]:
-    """The likeliest source word of each target word, unless none is likelier, learned from these pairs alone."""
+    """Links each target word to its most likely source word, or to none if that is more likely; learned from these
+    pairs alone."""
     sources, targets = {"": 0}, {"": 0}  # 0: no source word
 
     def numbers(known: dict[str, int], text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Sentence pairs of like length make a batch, under a budget of tokens; padding is then a few percent."""
+"""Batches of sentence pairs with similar lengths, limited by a number of tokens; only a few percent are padding."""
 
 import math
 from bisect import bisect_left
@@ -20,9 +20,9 @@ from transformer.model.masks import padding_mask
 
 
 class Batch(NamedTuple):
-    """Padded ids. `inputs` are what the decoder sees, `labels` what it should predict: the same, one position later.
+    """Padded ids. The decoder sees `inputs` and should predict `labels`: the same ids, one position later.
 
-    `source_visible` is False at padding, and None where there is none; `indices` are the places of the pairs in their
+    `source_visible` is False at padding, and None if there is none; `indices` are the numbers of the pairs in their
     split, counted from 0.
     """
 
@@ -34,9 +34,9 @@ class Batch(NamedTuple):
 
 
 def pad(sequences: Sequence[Sequence[int] | IntArray], width: int | None = None) -> Int[Tensor, "batch width"]:
-    """Sequences as the rows of a matrix, filled up with padding to `width`, by default that of the longest.
+    """Sequences as the rows of a matrix, padded to `width`, by default that of the longest.
 
-    (NumPy fills 64 rows in 15 µs, torch's `pad_sequence` of as many tensors takes 140.)
+    (NumPy fills 64 rows in 15 µs, torch's `pad_sequence` needs 140.)
     """
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     padded = np.full((len(sequences), lengths.max() if width is None else width), PAD, dtype=np.int64)
@@ -50,11 +50,11 @@ def _with_eos(padded: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"
 
 
 def length_buckets(longest: int) -> IntArray:
-    """The lengths that batches are padded to where their shapes are to be few: 1, 2, …, 8, 10, 12, 14, 16, 20, 24, 28,
-    32, 40, …, four for each doubling, up to `longest`.
+    """Lengths for padding batches so that they have few shapes: 1, 2, …, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, …, four
+    for each doubling, up to `longest`.
 
-    On a CPU every new shape of a bf16 matrix multiplication costs the time to make a kernel for it, which is more than
-    the time for the padding (docs/experiments.md).
+    On a CPU every new shape of a bf16 matrix multiplication needs a new kernel, which takes more time than the padding
+    (docs/experiments.md).
     """
     lengths = np.arange(1, longest + 1)
     steps = 2 ** np.maximum(np.frexp(lengths)[1] - 3, 0)
@@ -62,20 +62,20 @@ def length_buckets(longest: int) -> IntArray:
 
 
 def padded_length(length: int, buckets: IntArray | None) -> int:
-    """The least of the `buckets` that is not below `length`; without buckets the length itself."""
+    """The smallest of the `buckets` that is at least `length`; without buckets the length itself."""
     return length if buckets is None else int(buckets[np.searchsorted(buckets, length)])
 
 
 def shift_right(labels: Int[Tensor, "batch target"]) -> Int[Tensor, "batch target"]:
-    """What the decoder reads at each position where it should say `labels` (the target, then EOS): BOS, then the
-    target. In figure 1 of Vaswani et al. 2017, "outputs (shifted right)"."""
+    """The decoder's inputs for these `labels` (the target, then EOS): BOS, then the target. In figure 1 of Vaswani et
+    al. 2017, "outputs (shifted right)"."""
     return functional.pad(labels.masked_fill(labels == EOS, PAD)[:, :-1], (1, 0), value=BOS)
 
 
 def inputs_and_labels(
     targets: Sequence[Sequence[int]],
 ) -> tuple[Int[Tensor, "batch target"], Int[Tensor, "batch target"]]:
-    """What the decoder reads, and what it should say at each of these positions."""
+    """The ids that the decoder reads, and the ids that it should predict at the same positions."""
     labels = pad([[*target, EOS] for target in targets])
     return shift_right(labels), labels
 
@@ -84,7 +84,7 @@ Index = tuple[int, NDArray[np.int64]]  # the epoch, and the indices of a batch's
 
 
 class PairDataset(Dataset[Batch]):
-    """The batches of a split: an index is an epoch and the indices of all pairs of a batch. They are padded to the
+    """The batches of a split: an index is an epoch and the indices of all pairs of a batch. Batches are padded to the
     longest sentence, or to one of the `buckets` (`length_buckets`)."""
 
     def __init__(self, split: Split, buckets: IntArray | None = None) -> None:
@@ -105,23 +105,23 @@ def make_batches(
     random: np.random.Generator,
     buckets: IntArray | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Cuts the pairs, sorted by their longer side, into batches of at most `batch_tokens` = sentences × longest
-    side, which is padded to one of the `buckets` if there are any.
+    """Sorts the pairs by their longer side and cuts them into batches of at most `batch_tokens` = sentences × longest
+    side. With `buckets` the longest side is padded to one of these.
 
     The end symbol (or the begin symbol) counts. Pairs of equal lengths come in random order. A pair that alone exceeds
-    the budget is a batch of its own.
+    the limit is a batch of its own.
     """
     widths, difference = np.maximum(source_lengths, target_lengths) + 1, source_lengths - target_lengths
     ranks = widths if buckets is None else np.searchsorted(buckets, widths)
-    # Pairs of one width are ordered by source length − target length, upwards in one width and downwards in the next:
-    # so neighbors are alike on both sides, also where the width changes.
+    # Pairs of one width are sorted by source length − target length, upwards in one width and downwards in the next: so
+    # neighbors have similar lengths on both sides, even if their widths differ.
     np.negative(difference, out=difference, where=ranks % 2 == 0)
     order = np.lexsort((random.random(len(ranks)), difference, ranks))
     widths, start = (widths[order] if buckets is None else buckets[ranks[order]]), 0
     batches: list[NDArray[np.int64]] = []
     while start < len(order):
         most = max(1, batch_tokens // int(widths[start]))
-        longest = widths[start : start + most]  # of a batch with each further pair
+        longest = widths[start : start + most]  # the longest side of a batch up to each pair
         size = max(1, int((longest * np.arange(1, len(longest) + 1) <= batch_tokens).sum()))
         batches.append(order[start : start + size])
         start += size
@@ -129,18 +129,18 @@ def make_batches(
 
 
 def limited(batches: int, limit: int | float) -> int:
-    """How many of so many batches a limit leaves: it is a number of them, or as a float a share."""
+    """The number of `batches` that a limit leaves: the limit is a number of batches, or, as a float, a share."""
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
 class TokenBudgetSampler(Sampler[Index]):
-    """Distributes the batches of an epoch: every process forms and shuffles all of them alike and takes its share.
+    """Distributes the batches of an epoch: every process forms and shuffles all of them in the same way and takes its
+    share.
 
-    Each process gets the same number in every epoch, a multiple of `accumulate`, so that every update has as many;
-    each pair comes exactly once: the largest batches are halved until there are enough. (Of pairs that are segmented
-    again in each epoch, a few are left out of an epoch in which they come out far longer than in the first.) The order
-    depends on `seed` and the epoch alone; `start_at` says where in it a process goes on.
-    `buckets`: as in `make_batches`.
+    In every epoch each process gets the same number of batches, a multiple of `accumulate`, so that all updates have
+    equally many. For this the largest batches are halved. Each pair comes exactly once. (If pairs are segmented again
+    in each epoch, a few are left out of an epoch in which they are much longer than in the first.) The order depends
+    only on `seed` and the epoch; `start_at` says where a process continues. `buckets`: as in `make_batches`.
     """
 
     def __init__(
@@ -159,25 +159,25 @@ class TokenBudgetSampler(Sampler[Index]):
         self.split, self.batch_tokens, self.seed, self.shuffle = split, batch_tokens, seed, shuffle
         self.rank, self.world_size, self.accumulate, self.buckets = rank, world_size, accumulate, buckets
         self.start_at(epoch=0)
-        self.count = 0  # of an epoch's batches: not known yet, as the first one decides
+        self.count = 0  # the number of batches of an epoch is not known until the first one is formed
         self.count = len(self._batches(epoch=0))
-        if split.resampled_each_epoch:  # some more, for epochs whose pairs come out longer than those of the first
+        if split.resampled_each_epoch:  # some more, for epochs with longer pairs than the first
             share = world_size * accumulate
             self.count += share * min(-(-self.count // (50 * share)), (len(split) - self.count) // share)
 
     def start_at(self, epoch: int, batch: int = 0) -> None:
-        """The next iteration has the batches of this epoch of this process, from this one on."""
+        """The next iteration begins at this batch of this process in this epoch."""
         self.epoch, self.skipped = epoch, batch
 
     def set_epoch(self, epoch: int) -> None:
-        """What Lightning's Trainer calls before each epoch."""
+        """Called by Lightning's Trainer before each epoch."""
         self.start_at(epoch)
 
     def __len__(self) -> int:
         return self.count // self.world_size
 
     def __iter__(self) -> Iterator[Index]:
-        # A generator: Lightning tells the epoch after it has asked for the iterator.
+        # A generator, because Lightning sets the epoch after it has asked for the iterator.
         for batch in self._batches(self.epoch)[self.rank :: self.world_size][self.skipped :]:
             yield self.epoch, batch
 
@@ -194,7 +194,7 @@ class TokenBudgetSampler(Sampler[Index]):
                 raise ValueError(
                     f"a step takes {share} batches or more (trainer.devices={self.world_size} × "
                     f"trainer.accumulate_grad_batches={self.accumulate}), and there are {len(batches)} sentences: "
-                    "lower these, or give more sentences"
+                    "lower these settings, or give more sentences"
                 )
             batches[largest : largest + 1] = [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
         if self.shuffle:
@@ -203,10 +203,10 @@ class TokenBudgetSampler(Sampler[Index]):
 
 
 def batches_by_length(lengths: list[int], batch_tokens: int, workers: int = 1) -> list[list[int]]:
-    """Indices in batches of similar length, longest first, so that memory runs out at once if it does.
+    """Indices in batches of similar length, longest first, so that a lack of memory is found at once.
 
-    As many batches as `batch_tokens` and full rounds of `workers` require, all of nearly equally many tokens: workers
-    that take a batch each, again and again, then end at nearly the same time.
+    There are as many batches as `batch_tokens` requires, rounded up to a multiple of `workers`, all with nearly the
+    same number of tokens: so all workers end at nearly the same time.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
 

@@ -24,8 +24,8 @@ from transformer.data.text_files import (
 )
 from transformer.files import expanded, sha256
 
-SPLITS = ("train", "validation", "test")  # what every corpus has
-# They, and what stands beside them in test.json and evaluation.json.
+SPLITS = ("train", "validation", "test")  # every corpus has these
+# The splits, and the other names in test.json and evaluation.json.
 RESERVED_NAMES = (
     *SPLITS,
     *("synthetic", "versions", "corpus", "revision", "seconds", "cost"),
@@ -44,9 +44,9 @@ class DataSettings(Settings):
     """Where a corpus is and how it is batched."""
 
     name: str = "files"
-    """what the corpus is called in results and on the model card"""
+    """the name of the corpus in results and on the model card"""
     source_language: Annotated[str, FIXED] = "de"
-    """swap the two to translate the other way; with directions, the default is the first of them"""
+    """swap source and target for the other direction; the default is the first of `directions`, if set"""
     target_language: Annotated[str, FIXED] = "en"
     """a code, as de, zh or zh_Hans"""
     directory: Annotated[str, PATH] | None = None
@@ -54,19 +54,19 @@ class DataSettings(Settings):
     pairs: Annotated[str, PATH] | None = None
     """the whole corpus: one file, or a PREFIX; validation and test are taken out of it"""
     split: Annotated[list[Annotated[float, "> 0", "< 0.5"]], OFF_CARD] = setting([0.02, 0.02])
-    """which shares of data.pairs: validation, test"""
+    """the shares of data.pairs for validation and test"""
     train: Annotated[str, PATH] | None = None
     """PREFIX: the files PREFIX.de and PREFIX.en, or one .tsv, .txt or .csv; each also .gz. data.train alone is the same
     as data.pairs"""
     validation: Annotated[str, PATH] | None = None
     """as data.train; it chooses the best checkpoint"""
     test: Annotated[str, PATH] | None = None
-    """as data.train; the sentences that the run is scored on at its end"""
+    """as data.train; the run is scored on it at its end"""
     extra_tests: dict[str, Annotated[str, PATH]] = setting({})
     """more test sets, scored after the test: +data.extra_tests.news=PREFIX adds one"""
     columns: Annotated[list[Annotated[int, ">= 1", "<= 1000"]], OFF_CARD] | None = None
-    """the columns of source and target in a .tsv, .txt or .csv, counted from 1: [2,1]. null: the columns that its first
-    line names after the two languages, or else its only two"""
+    """the columns of source and target in a .tsv, .txt or .csv, counted from 1: [2,1]. null: the columns with the names
+    of the two languages in the first line, or else the only two"""
     url: Annotated[str, OFF_CARD] | None = None
     """where missing files are downloaded from"""
     sha256: Annotated[dict[str, str], OFF_CARD] = setting({})
@@ -76,35 +76,35 @@ class DataSettings(Settings):
     batch_tokens: Annotated[int, ">= 1", "<= 1000000000"] = 4096
     """sentences × longest side of a batch; null: chosen by the number of pairs"""
     length_buckets: Annotated[bool, OFF_CARD] | None = None
-    """true: pad training batches to 8, 10, 12, 14, 16, 20, 24, … tokens; null: only with bf16 on a CPU, where each new
-    shape of a batch needs a long preparation (docs/experiments.md)"""
+    """true: pad training batches to 8, 10, 12, 14, 16, 20, 24, … tokens; null: only with bf16 on a CPU, because each
+    new shape of a batch takes time there (docs/experiments.md)"""
     workers: Annotated[int, ">= 0", "<= 128", OFF_CARD] = 0
     """processes that prepare batches in advance; 0: the main process does it"""
     directions: Annotated[list[str], FIXED] = setting([])
-    """several in one model: [de-en,en-de,fr-en]; a tag in the source chooses (docs/languages.md)"""
+    """several directions in one model: [de-en,en-de,fr-en]; a tag in the source chooses one (docs/languages.md)"""
     direction_temperature: Annotated[float, ">= 1", "<= 1000", FIXED] = 1.0
-    """above 1: directions of few pairs come more often, pairs^(1/temperature)"""
+    """above 1: directions with few pairs come more often, in proportion to pairs^(1/temperature)"""
     fold: list[Annotated[int, ">= 1", "<= 1000"]] | None = None
     """[i,n]: train without part i of n of the training pairs; augment.py --fold translates it"""
     synthetic: list[Annotated[str, PATH]] = setting([])
-    """[PREFIX,…] of further training pairs, of which a model wrote one side (docs/augment.md)"""
+    """[PREFIX,…] of further training pairs with one side written by a model (docs/augment.md)"""
     synthetic_ratio: Annotated[float, "> 0", "<= 1000", FIXED] | None = None
-    """synthetic pairs per real pair, others in each epoch; null: all of them in every epoch"""
+    """synthetic pairs per real pair, different ones in each epoch; null: all of them in every epoch"""
     synthetic_tag: Annotated[bool, FIXED] = False
     """true: their sources begin with the tag <bt>"""
     placeholders: Annotated[float, ">= 0", "<= 1", FIXED] = 0.0
     """share of the training pairs that come a second time with words replaced by placeholders: translations then keep
     numbers, addresses, tags, and the terms of a glossary (docs/control.md)"""
     robust: Annotated[float, ">= 0", "<= 1", FIXED] = 0.0
-    """share of the training pairs that come a second time as people type: in small letters, without a full stop, a
-    single word (docs/control.md)"""
+    """share of the training pairs that come a second time in the way that people type: in small letters, without a full
+    stop, a single word (docs/control.md)"""
     remove_held_out: Annotated[bool, FIXED] = False
-    """true: a training pair is left out if one of its sides is also in validation or a test, but for case, punctuation
-    and numbers"""
+    """true: a training pair is left out if one of its sides is also in validation or a test (case, punctuation and
+    numbers do not count)"""
     cache: Annotated[str, PATH] = ".cache"
     """encoded splits and tokenizers"""
     license: Annotated[str, OFF_CARD] | None = None
-    """of the corpus, for the model card: data.license=CC-BY-4.0"""
+    """the license of the corpus, for the model card: data.license=CC-BY-4.0"""
     home: Annotated[str, OFF_CARD] | None = None
     """the home page of the corpus, for the model card: data.home=https://…"""
 
@@ -116,7 +116,7 @@ class DataSettings(Settings):
             if not NAME.fullmatch(language := getattr(self, key)):
                 raise ValueError(f"data.{key}={language} must be {NAME_RULE}: de, zh_Hans, …")
             if code := code_meant(language):
-                raise ValueError(f"data.{key}={language} is no code of a language: write {code} ({name_of(code)})")
+                raise ValueError(f"data.{key}={language} is not the code of a language: write {code} ({name_of(code)})")
         for name in self.extra_tests:
             if name in RESERVED_NAMES:
                 raise ValueError(f"data.extra_tests.{name}: this name is taken in the results; choose another")
@@ -145,7 +145,7 @@ class DataSettings(Settings):
         if missing and not self.whole:
             raise ValueError(
                 f"not set: {', '.join(missing)}; give data.train=my/train data.validation=my/valid data.test=my/test, "
-                "or one file, data.pairs=my/pairs.tsv, and the splits are cut from it"
+                "or one file, data.pairs=my/pairs.tsv, which is cut into the splits"
             )
 
     def _check_directions(self) -> None:
@@ -156,8 +156,8 @@ class DataSettings(Settings):
             raise ValueError(f"{setting} names a direction twice")
         if self.languages not in directions:
             raise ValueError(
-                f"{setting} does not name {direction_name(self.languages)}, which data.source_language and "
-                "data.target_language say: give these two languages as one of the directions has them"
+                f"{setting} does not have {direction_name(self.languages)}, the direction of data.source_language and "
+                "data.target_language: give the two languages of one of the directions"
             )
         if self.direction_temperature != 1 and len(directions) == 1:
             raise ValueError("data.direction_temperature is for several data.directions, here is one")
@@ -171,24 +171,24 @@ class DataSettings(Settings):
 
     @property
     def languages(self) -> Direction:
-        """The direction that comes first: of those that are trained, or the only one."""
+        """The first direction, or the only one."""
         return self.source_language, self.target_language
 
     @property
     def all_directions(self) -> list[Direction]:
-        """All that are trained, validated and tested, `languages` first."""
+        """All directions that are trained, validated and tested, `languages` first."""
         directions = [parse_direction(text, "data.directions") for text in self.directions]
         return sorted(directions, key=lambda direction: direction != self.languages) or [self.languages]
 
     @property
     def all_languages(self) -> list[str]:
-        """In the order in which they appear."""
+        """The languages of all directions, in their order."""
         return list(dict.fromkeys(language for direction in self.all_directions for language in direction))
 
     def in_direction(self, direction: Direction) -> "DataSettings":
-        """The corpus of one direction, learned or not: the same files, read from the one language to the other.
+        """The corpus in one direction, learned or not, with the same files.
 
-        Raises ValueError for languages that are not the corpus'.
+        Raises ValueError for languages that the corpus does not have.
         """
         if not set(direction) <= set(self.all_languages):
             raise ValueError(
@@ -198,7 +198,7 @@ class DataSettings(Settings):
             return self
         columns = self.columns
         if direction == self.languages[::-1] and len(self.all_languages) == 2:
-            columns = (columns or [1, 2])[::-1]  # [1,2]: of a table that does not name them
+            columns = (columns or [1, 2])[::-1]  # [1,2]: for a table that does not name its columns
         synthetic = [prefix for prefix in self.synthetic if not self.directions or has_files(prefix, *direction)]
         return replace(
             self,
@@ -215,7 +215,7 @@ class DataSettings(Settings):
     @property
     def all_splits(self) -> dict[str, tuple["DataSettings", str]]:
         """Every split in every direction, by name: the corpus of that direction, and the split's name in it. `test` is
-        of the first direction, `test.fr-en` of another."""
+        for the first direction, `test.fr-en` for another."""
         return {
             name: (self.in_direction(direction), split)
             for split in self.splits
@@ -229,8 +229,8 @@ class DataSettings(Settings):
 
     @property
     def with_own_pairs(self) -> list["DataSettings"]:
-        """The corpora of the directions that have training pairs of their own: mostly en-de has those of de-en, turned
-        round, and is left out."""
+        """The corpora of the directions that have training pairs of their own. Mostly en-de has the pairs of de-en,
+        reversed, and is left out."""
         kept: dict[tuple[frozenset[str], frozenset[Path]], DataSettings] = {}
         for corpus in self.by_direction:
             kept.setdefault((frozenset(corpus.languages), frozenset(corpus.files("train"))), corpus)
@@ -241,32 +241,32 @@ class DataSettings(Settings):
         return {split: first} | {split_name(split, direction): direction for direction in others}
 
     def _taken_names(self) -> set[str]:
-        """What results call the splits, with the direction in it for the first one too: test, test.de-en, …; and what
-        they call the extra tests in each direction."""
+        """The names of splits in results, also with the direction for the first one: test, test.de-en, …; and the names
+        of the extra tests in each direction."""
         splits = (*SPLITS, "synthetic")
         with_direction = (*splits, *self.extra_tests)
         return {*splits, *(split_name(one, direction) for one in with_direction for direction in self.all_directions)}
 
     @property
     def whole(self) -> str | None:
-        """The corpus in one piece, from which `splitting` cuts validation and test off; None if they have files."""
+        """The corpus in one piece, which `splitting` cuts into splits; None if validation or test has files."""
         return self.pairs or (self.train if not (self.validation or self.test) else None)
 
     @property
     def splits(self) -> dict[str, str | None]:
-        """Every split's name and the path that its files begin with; None where `splitting` has yet to cut it off."""
+        """The name of every split and the beginning of its files' paths; None if `splitting` has yet to make it."""
         return {"train": self.train, "validation": self.validation, "test": self.test} | self.extra_tests
 
     def find_split(self, name: str) -> tuple["DataSettings", str]:
-        """The corpus of one direction and the split in it that a name in `all_splits` means, or test.de-en for the test
-        of the first direction; else UsageError."""
+        """The corpus of one direction and its split for a name of `all_splits`, or for test.de-en, the test of the
+        first direction; else UsageError."""
         of_first = {split_name(split, self.all_directions[0]): split for split in self.splits}
         if (found := self.all_splits.get(of_first.get(name, name))) is None:
             raise UsageError(f"the corpus {self.name} has no split {name}; it has {', '.join(self.all_splits)}")
         return found
 
     def files(self, name: str) -> list[Path]:
-        """The files of a split: one table, or source and target; FileNotFoundError says what was looked for."""
+        """The files of a split: one table, or source and target. FileNotFoundError names the missing files."""
         corpus, split = self.find_split(name)
         prefix = corpus.splits[split]
         assert prefix is not None
@@ -278,12 +278,12 @@ class DataSettings(Settings):
         return read_pairs(self.files(name), *corpus.languages, corpus.columns)
 
     def fetch(self) -> None:
-        """Brings missing files. Raises OSError when that fails and ValueError for bytes that were not published."""
+        """Downloads or makes missing files. Raises OSError if that fails, and ValueError for a wrong sha256."""
         for source, target in self.all_directions:
             fetch_corpus(self.url, expanded(self.directory or "."), self.sha256, (source, target))
 
     def check_files(self) -> None:
-        """Raises FileNotFoundError for a file that is missing and that `fetch` will not bring."""
+        """Raises FileNotFoundError for a missing file that `fetch` will not get."""
         self.check_synthetic_files()
         if self.url is not None:
             return
@@ -294,15 +294,15 @@ class DataSettings(Settings):
                 self.files(name)
 
     def check_synthetic_files(self) -> None:
-        """Each PREFIX is of the directions that it has files for: raises FileNotFoundError if these are none."""
+        """Raises FileNotFoundError for a PREFIX that has files for none of the directions."""
         for prefix in self.synthetic:
             if not any(has_files(prefix, *direction) for direction in self.all_directions):
                 files = " and ".join(f"{prefix}.{language}" for language in self.languages)
                 raise FileNotFoundError(f"data.synthetic={prefix}: it needs {files}, as augment.py writes them")
 
     def file_of_each_language(self, prefix: str) -> dict[str, Path]:
-        """One table, or a file for each of `all_languages`, of which line n is the same sentence. Raises ValueError
-        where a direction has files of its own, and for a table of more than two languages that does not name them."""
+        """The file of each of `all_languages`, in which line n is the same sentence; or one table for all. Raises
+        ValueError if a direction has files of its own, and for a table of more than two languages without names."""
         files: dict[str, Path] = {}
         for corpus in self.by_direction:
             sides = find_files(prefix, *corpus.languages)
@@ -323,7 +323,7 @@ class DataSettings(Settings):
         return files
 
     def digest(self, name: str) -> str:
-        """sha256 over the bytes of a split's files and, where that is one table, which columns of it are read."""
+        """sha256 over the bytes of a split's files and, if it is one table, the columns that are read."""
         (corpus, _), files = self.find_split(name), self.files(name)
         if len(files) == 2:
             return digest_of(files)
@@ -331,6 +331,6 @@ class DataSettings(Settings):
         return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 
     def columns_of(self, table: Path) -> tuple[int, int]:
-        """The places of source and target in a table, counted from 1, as the settings or its first line say."""
+        """The columns of source and target in a table, counted from 1, by the settings or its first line."""
         _, first_line = next(table_rows(table), (1, []))
         return find_columns(first_line, self.languages, self.columns)[:2]

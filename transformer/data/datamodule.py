@@ -1,4 +1,4 @@
-"""A corpus made ready for training: tokenizers, ids, batches."""
+"""Prepares a corpus for training: tokenizers, ids, batches."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +37,7 @@ FORMAT = 10
 
 
 class BatchLoader(DataLoader[Batch]):
-    """torch's, which names the setting where its worker processes cannot work."""
+    """torch's DataLoader, with an error that names the setting if its worker processes fail."""
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         try:
@@ -46,12 +46,12 @@ class BatchLoader(DataLoader[Batch]):
             if not self.num_workers:
                 raise
             reason = f"data.workers={self.num_workers} cannot prepare batches ({one_line(error, 300)})"
-            raise ValueError(f"{reason}: data.workers=0 leaves it to the training process") from error
+            raise ValueError(f"{reason}: with data.workers=0 the training process does it") from error
 
 
 class TranslationData(LightningDataModule):
-    """A corpus as Lightning's data module: trains (or finds in the cache) the tokenizers at once, or takes those that
-    are given and adds the tags that its directions need; encodes splits when they are asked for."""
+    """A corpus as Lightning's data module. It trains the tokenizers at once (or finds them in the cache), or takes
+    given ones and adds the tags that its directions need. It encodes a split when the split is used."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class TranslationData(LightningDataModule):
         super().__init__()
         settings.fetch()
         self.settings = with_splits(settings)
-        #: What a user should know of the corpus before training, line by line.
+        #: Lines about the corpus to print before training.
         self.notes = [*notes_of_cut(self.settings, settings), *heading_notes(settings), *format_notes(settings)]
         self.notes += self._check_languages()
         settings = self.settings
         self.tokenizer_settings, self.seed = tokenizer, seed
         self.cache = expanded(settings.cache)
-        #: Every split in every direction, the synthetic pairs too: the corpus of one direction, the split's name in it.
+        #: Every split in every direction, also synthetic pairs: the corpus of one direction, the split's name in it.
         self.all_splits = dict(settings.all_splits)
         self.digests = {name: settings.digest(name) for name in self.all_splits}
         if settings.synthetic:
@@ -78,13 +78,13 @@ class TranslationData(LightningDataModule):
             (one.with_tags(*self._tags) for one in tokenizers) if tokenizers else self._train_tokenizers()
         )
         self.source_tokenizer = self.source_tokenizer_to(settings.target_language)
-        # By name, as soon as they are encoded.
+        # The encoded splits, by name.
         self.encoded: dict[str, EncodedSplit] = {}
-        # What training takes in place of its plain pairs: `build_training_split` of all directions.
+        # The pairs of training: `build_training_split` of all directions.
         self.training_split: Split | None = None
-        # The dataset of a split, where that is not PairDataset.
+        # The dataset of a split, if it is not PairDataset.
         self.datasets: dict[str, Dataset[Batch]] = {}
-        # Whether the batches of training are padded to few lengths, so that their shapes come again.
+        # Whether the batches of training are padded to few lengths, so that there are few shapes.
         self.is_bucketed = bool(settings.length_buckets)
 
     def _check_languages(self) -> list[str]:
@@ -96,7 +96,7 @@ class TranslationData(LightningDataModule):
                 source, target = self.settings.columns or (1, 2)
                 raise ValueError(
                     f"source and target are swapped: {'; '.join(faults)}; swap the names of two files, or those in the "
-                    f"first line of a table; of a table without names say data.columns=[{target},{source}]"
+                    f"first line of a table; for a table without names give data.columns=[{target},{source}]"
                 )
             all_faults += faults
         return list(dict.fromkeys(all_faults))
@@ -112,19 +112,19 @@ class TranslationData(LightningDataModule):
                 self.digests[name] = digest_of([path for files in synthetic_files(corpus) for path in files])
 
     def source_tokenizer_to(self, target_language: str, is_synthetic: bool = False) -> Tokenizer:
-        """The tokenizer of sources to be translated into a language: with its tag, and that of synthetic pairs, if the
-        vocabulary has them."""
+        """The tokenizer for sources that are translated into a language: with the tag of this language, and that of
+        synthetic pairs, if the vocabulary has them."""
         return Tokenizer(self._untagged_source.model, self._untagged_source.kind, target_language, is_synthetic)
 
     def tokenizers(self, name: str) -> tuple[Tokenizer, Tokenizer]:
-        """Of the sources and the targets of a split."""
+        """The tokenizers for the sources and the targets of a split."""
         corpus, split = self.all_splits[name]
         is_tagged = split == SYNTHETIC and self.settings.synthetic_tag
         return self.source_tokenizer_to(corpus.target_language, is_tagged), self.target_tokenizer
 
     @property
     def _tags(self) -> tuple[list[str], bool, bool]:
-        """The target languages that need a tag, as there are several directions; whether synthetic pairs have one;
+        """The target languages that need a tag (if there are several directions); whether synthetic pairs have a tag;
         whether there are placeholders."""
         directions = self.settings.all_directions
         targets = [one for one in self.settings.all_languages if one in {target for _, target in directions}]
@@ -134,7 +134,7 @@ class TranslationData(LightningDataModule):
         settings = self.tokenizer_settings
 
         def make(folder: Path) -> None:
-            # One vocabulary learns from both sides; two learn from one each.
+            # A joint vocabulary learns from both sides; two vocabularies learn from one side each.
             vocabularies = {"joint": (0, 1)} if settings.joint else {"source": (0,), "target": (1,)}
             for name, sides in vocabularies.items():
                 tokenizer = self._fitting_tokenizer(sides)
@@ -153,7 +153,7 @@ class TranslationData(LightningDataModule):
         return source, target
 
     def _fitting_tokenizer(self, sides: tuple[int, ...]) -> Tokenizer:
-        """A vocabulary of the size that is asked for, or else of one that suits the corpus."""
+        """A vocabulary of the size in the settings, or else of a size that the corpus allows."""
         settings = self.tokenizer_settings
         for _ in range(2):
             try:
@@ -163,7 +163,7 @@ class TranslationData(LightningDataModule):
         return train_tokenizer(self._learned_from(sides), settings, *self._tags)
 
     def _learned_from(self, sides: tuple[int, ...]) -> Iterator[str]:
-        """The training sentences of some sides, each file of text once, however many directions have it."""
+        """The training sentences of some sides; a file that several directions share is read only once."""
         met: set[tuple[Path, str]] = set()
         for corpus, split in self.all_splits.values():
             if split not in ("train", SYNTHETIC):
@@ -182,7 +182,7 @@ class TranslationData(LightningDataModule):
         return read_synthetic(corpus) if split == SYNTHETIC else corpus.read(split)
 
     def split(self, name: str) -> EncodedSplit:
-        """The ids of a split, or of the synthetic pairs, encoded now unless a run before this one did."""
+        """The ids of a split, or of the synthetic pairs; they are encoded now unless the cache has them."""
         if name not in self.encoded:
             corpus, split = self.all_splits[name]
             encoded = self._encode(name, f"encoding {name}", lambda: self._read(name), [])
@@ -207,12 +207,12 @@ class TranslationData(LightningDataModule):
     def _encode(
         self, name: str, description: str, read: Callable[[], Iterable[Pair]], more_key: list[object]
     ) -> EncodedSplit:
-        """The ids of what is read of a split, from the cache if they are there."""
+        """The ids of the pairs that `read` gives, from the cache if it has them."""
         (corpus, split), tokenizers = self.all_splits[name], self.tokenizers(name)
         keep_all = split not in ("train", SYNTHETIC)
 
         def make(folder: Path) -> None:
-            # Read once before: mistakes are found at once, and the progress bar knows the total.
+            # Read once to find mistakes at once, and to know the total for the progress bar.
             total = sum(1 for _ in read())
             write_split(folder, with_progress(read(), description, total), tokenizers, corpus.max_length, keep_all)
 
@@ -221,7 +221,7 @@ class TranslationData(LightningDataModule):
         return EncodedSplit(cached_folder(self.cache / f"ids-{cache_key([FORMAT, *what, *more_key])}", make))
 
     def examples(self, name: str) -> Split:
-        """What batches are made of: the ids of a split, for `train` those of all directions, augmented."""
+        """The ids of a split, for batches; for `train` those of all directions, augmented."""
         return self.training_split if self.training_split and name == "train" else self.split(name)
 
     def names(self, split: str) -> list[str]:
@@ -245,7 +245,8 @@ class TranslationData(LightningDataModule):
         """Batches of a split for one of `world_size` processes; only training is shuffled."""
         train, sampler = name == "train", self.sampler(name, rank, world_size, accumulate)
         dataset = self.datasets.get(name) or PairDataset(self.examples(name), self.buckets(name))
-        # Batches made on the CPU may be made ahead by workers, and are pinned, so that a GPU can fetch them meanwhile.
+        # Workers may prepare batches on the CPU in advance. The batches are pinned, so that a GPU copies them
+        # meanwhile.
         on_cpu = isinstance(dataset, PairDataset)
         workers, pin = self.settings.workers if train and on_cpu else 0, on_cpu and torch.cuda.is_available()
         # An index is a whole batch already.
@@ -266,16 +267,16 @@ class TranslationData(LightningDataModule):
         )
 
     def choose_bucketing(self, accelerator: str, precision: str) -> None:
-        """Decides on few lengths for a training on this device and in this precision, unless the setting does."""
+        """Chooses by device and precision whether to pad to few lengths, unless data.length_buckets is set."""
         if self.settings.length_buckets is None:
             self.is_bucketed = compiles_kernel_per_shape(accelerator, precision)
 
     def buckets(self, name: str) -> IntArray | None:
-        """The lengths that a split's batches are padded to; only those of training are few."""
+        """The few lengths that training batches are padded to; None for other splits, or if this is off."""
         return length_buckets(self.examples(name).longest + 1) if name == "train" and self.is_bucketed else None
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        """For Lightning's Trainer, with use_distributed_sampler=False; the loop of this project asks `loader`."""
+        """For Lightning's Trainer, with use_distributed_sampler=False; the loop of this project calls `loader`."""
         trainer = self.trainer
         place = (trainer.global_rank, trainer.world_size, trainer.accumulate_grad_batches) if trainer else (0, 1, 1)
         return self.loader("train", *place)

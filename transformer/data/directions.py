@@ -1,4 +1,4 @@
-"""Directions: which language is translated into which, as settings and users name them."""
+"""Directions: the source language and the target language, by their names in settings."""
 
 import re
 from collections.abc import Sequence
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from transformer.printing import shortened
 
 Direction = tuple[str, str]  # source language, target language
-# Languages and the names of splits, which are parts of file names.
+# Names of languages and of splits, which become parts of file names.
 NAME, NAME_RULE = re.compile(r"\w[\w.-]{,63}"), "at most 64 letters, digits and .-_"
 
 
 def check_language(name: str) -> None:
-    """Raises ValueError for what cannot name a language."""
+    """Raises ValueError for text that cannot be the name of a language."""
     if not NAME.fullmatch(name):
         raise ValueError(f"the language {shortened(name)} must be {NAME_RULE}")
 
 
 def parse_direction(text: str, setting: str) -> Direction:
-    """`de-en` as ("de", "en"). Raises ValueError, naming the `setting`, for anything else."""
+    """`de-en` as ("de", "en"). Raises ValueError, with the `setting`, for other text."""
     source, *targets = text.split("-")
     if len(targets) != 1 or not NAME.fullmatch(source) or not NAME.fullmatch(targets[0]) or source == targets[0]:
         raise ValueError(
@@ -28,18 +28,18 @@ def parse_direction(text: str, setting: str) -> Direction:
 
 
 def direction_name(direction: Direction) -> str:
-    """As settings and files name it: de-en."""
+    """The name in settings and files: de-en."""
     return "-".join(direction)
 
 
 def arrow(*directions: Direction) -> str:
-    """As people read it: de → en, en → fr."""
+    """For people: de → en, en → fr."""
     return ", ".join(" → ".join(direction) for direction in directions)
 
 
 def choose_direction(directions: Sequence[Direction], source: str | None, target: str | None) -> Direction:
-    """What a source or target language, or both, mean to a model that has learned `directions`: the first of these that
-    has them; given both, also one that was not learned, from a language of the sources to one of the targets
+    """The first of the learned `directions` with this source or target language, or with both. If both are given, it
+    may also be a direction that was not learned, from one of the source languages to one of the target languages
     (zero-shot, Johnson et al. 2017).
 
     Raises ValueError for languages that the model has not learned.
@@ -59,8 +59,8 @@ def choose_direction(directions: Sequence[Direction], source: str | None, target
 
 
 def first_direction(directions: object, side: str, default: str) -> str:
-    """The source or the target of the first of data.directions, for configs/data/files.yaml; `default` where there is
-    none. What is no direction is refused where the settings are read."""
+    """The source or the target of the first of data.directions, for configs/data/files.yaml; `default` if there is
+    none. Text that is no direction is refused later, when the settings are read."""
     first = next(iter(directions), None) if isinstance(directions, Sequence) else None
     languages = first.split("-") if isinstance(first, str) and not isinstance(directions, str) else []
     return languages[0 if side == "source" else 1] if len(languages) == 2 else default

@@ -15,8 +15,8 @@ from transformer.data.text_files import is_table
 from transformer.files import BUNDLED_CORPUS, DIGESTS, LIBREOFFICE_HELP, atomic_file, cached_folder, sha256, sha256_of
 from transformer.printing import console
 
-# By what `data.url` says: settings choose among these, and can name no program or path of their own.
-# Each is a program, and the folder of the files from which it makes the corpus. None: it fetches them, once.
+# For each value of `data.url`: a program that makes the corpus, and the folder with its source files (None: it fetches
+# them, once). Settings choose one of these; they cannot name a program or path of their own.
 RECIPES: dict[str, tuple[Path, Path | None]] = {
     "apt:libreoffice-help": (LIBREOFFICE_HELP / "make.py", None),
     "grammar:toy_little": (BUNDLED_CORPUS / "little.py", BUNDLED_CORPUS),
@@ -25,10 +25,10 @@ TIMEOUT = 60  # seconds without a byte
 
 
 def run_recipe(recipe: Path, made_of: Path | None, folder: Path, languages: tuple[str, str]) -> None:
-    """Makes `folder` by a corpus' recipe, a program of its own, unless it is there; whole or not at all. It is made
-    again where a file of the folder `made_of` has changed.
+    """Makes `folder` with a corpus' recipe, which is a program, unless it exists; whole or not at all. It is made again
+    if a file of the folder `made_of` has changed.
 
-    A user's own folder, which has no digests, is left as it is. Raises OSError with the last line the recipe wrote.
+    A user's own folder, which has no digests, stays unchanged. Raises OSError with the last line that the recipe wrote.
     """
     if folder.exists() and not (folder / DIGESTS).exists():
         return
@@ -47,14 +47,14 @@ def _opened(url: str) -> Any:
     try:
         return urllib.request.urlopen(url, timeout=TIMEOUT)
     except ValueError as error:
-        raise urllib.error.URLError("data.url is no address, which begins with https://") from error
+        raise urllib.error.URLError("data.url is no address: it must begin with https://") from error
 
 
 def download(url: str, path: Path, expected: str) -> None:
-    """Fetches a file unless it is there, with a progress bar, and compares what is there with its sha256.
+    """Downloads a file unless it exists, with a progress bar, and checks its sha256.
 
-    (torch.hub.download_url_to_file would do, but that it waits for ever for a connection that stalls.)
-    Raises OSError when it cannot be fetched and ValueError when the bytes are others.
+    (torch.hub.download_url_to_file is not used because it waits forever if a connection stalls.)
+    Raises OSError if the download fails and ValueError for a wrong sha256.
     """
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), DownloadColumn(), TimeRemainingColumn())
     try:
@@ -85,22 +85,22 @@ def download(url: str, path: Path, expected: str) -> None:
 
 
 def fetch_corpus(url: str | None, folder: Path, digests: dict[str, str], languages: tuple[str, str]) -> None:
-    """Brings the corpus at `url` into `folder`: the missing ones of the files in `digests`, or what a recipe makes.
+    """Puts the corpus of `url` into `folder`: downloads missing files of `digests`, or runs a recipe.
 
-    Of the files of one language only those of `languages` are wanted; a table is of any language.
-    Raises OSError when it cannot be had and ValueError when the bytes are not the published ones.
+    Of files in one language only those in `languages` are downloaded; tables always are. Raises OSError if that fails
+    and ValueError for a wrong sha256.
     """
     if url in RECIPES:
         run_recipe(*RECIPES[url], folder, languages)
     for name, typed in digests.items():
         if not is_table(name) and not any(f".{language}." in f"{name}." for language in languages):
             continue
-        digest = typed.lower()  # Windows shows digests in capitals
+        digest = typed.lower()  # Windows shows digests in capital letters
         if url is not None:
             download(f"{url}/{name}", folder / name, digest)
         elif not (folder / name).exists():
             raise FileNotFoundError(f"data.sha256 names {folder / name}: put it there, or give its data.url")
         elif sha256(folder / name) != digest:
             raise ValueError(
-                f"{folder / name} has another sha256 than data.sha256 says: replace the file, or correct data.sha256"
+                f"{folder / name} has another sha256 than in data.sha256: replace the file, or correct data.sha256"
             )

@@ -1,4 +1,4 @@
-"""A split as ids on disk, memory-mapped: encoded once for a corpus and its tokenizers, and of any size."""
+"""A split as memory-mapped ids on disk: of any size, and encoded once for a corpus and its tokenizers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,19 +11,19 @@ from transformer.data.mmap import ArrayWriter, IntArray, MemoryMappedIds, Memory
 from transformer.data.text_files import Pair
 from transformer.data.tokenizer import Tokenizer
 
-# Pairs encoded at a time, and their characters: enough to keep SentencePiece's threads busy, little enough to fit
-# anywhere.
+# The number of pairs encoded at a time, and of their characters: enough for all threads of SentencePiece, and few
+# enough for any memory.
 CHUNK, MAX_CHARACTERS = 10_000, 10_000_000
-NUMBERS = ("numbers", "too_long", "empty")  # what stands in `folder` of an EncodedSplit, besides the ids
-# At most so many pairs are counted for embeddings or alignments: more would change little.
+NUMBERS = ("numbers", "too_long", "empty")  # files in the folder of an EncodedSplit, besides the ids
+# At most this number of pairs is counted for embeddings or alignments: more would change little.
 MAX_COUNTED = 200_000
 Lengths = tuple[IntArray, IntArray]  # tokens of each pair's source and target
 
 
 class Split(ABC):
-    """Pairs of ids, numbered from 0, from which batches are made."""
+    """Pairs of ids, numbered from 0, for making batches."""
 
-    resampled_each_epoch = False  # whether the lengths of all pairs together differ from epoch to epoch
+    resampled_each_epoch = False  # whether the total length of all pairs differs from epoch to epoch
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -36,16 +36,16 @@ class Split(ABC):
 
     @abstractmethod
     def pair_number(self, epoch: int, index: int) -> str:
-        """Which pair of the corpus this is, for people, who count from 1."""
+        """The number of the pair in the corpus, for people: counted from 1."""
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest side of any pair."""
+        """The number of tokens of the longest side of all pairs."""
         return int(max(side.max(initial=0) for side in self.lengths(epoch=0)))
 
 
 class EncodedSplit(Split):
-    """The ids of a split. Pair i is number `numbers[i]` of the corpus; `too_long` and `empty` are numbers, too."""
+    """The ids of a split. Pair i is number `numbers[i]` of the corpus; `too_long` and `empty` are such numbers, too."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class EncodedSplit(Split):
         self.numbers, self.too_long, self.empty = (map_array(folder / f"{name}.npy") for name in NUMBERS)
 
     def __reduce__(self) -> tuple[type["EncodedSplit"], tuple[Path]]:
-        """Pickled by its place: a worker that is not forked (as from Python 3.14 on) maps the files itself."""
+        """Only the path is pickled: a worker that is not forked (as from Python 3.14 on) maps the files itself."""
         return EncodedSplit, (self.folder,)
 
     def __len__(self) -> int:
@@ -90,9 +90,9 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 def write_split(
     folder: Path, pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, keep_all: bool
 ) -> None:
-    """Encodes pairs into `folder`. Pairs too long or with an empty side are left out, or, with `keep_all` (a split to
-    be scored), cut to `max_length`; either way their numbers are noted. Pairs are counted from 1, headings and empty
-    lines of a table are not."""
+    """Encodes pairs into `folder`. Pairs that are too long or have an empty side are left out, or, with `keep_all` (for
+    a split to score), cut to `max_length`; in both cases their numbers are saved. Pairs are counted from 1, without
+    headings and empty lines of a table."""
     writers = [
         MemoryMappedIdsWriter(folder, side, len(tokenizer), max_length)
         for side, tokenizer in zip(("source", "target"), tokenizers, strict=True)
@@ -102,10 +102,10 @@ def write_split(
     for chunk in _chunks(pairs):
         sides = [tokenizer.encode_all([pair[side] for pair in chunk]) for side, tokenizer in enumerate(tokenizers)]
         kept, noted = [], {name: list[int]() for name in NUMBERS}
-        for ids, number in zip(zip(*sides, strict=True), next_numbers):  # noqa: B905, the numbers go on for ever
+        for ids, number in zip(zip(*sides, strict=True), next_numbers):  # noqa: B905, the numbers never end
             if too_long := max(map(len, ids)) > max_length:
                 noted["too_long"].append(number)
-            # A tag that asks for a language is not text.
+            # The tag of a language is not text.
             if empty := any(len(side) <= len(t.prefix) for side, t in zip(ids, tokenizers, strict=True)):
                 noted["empty"].append(number)
             if keep_all or not (too_long or empty):

@@ -1,4 +1,4 @@
-"""Signs that the pairs of a corpus are not plain text but in the format of some program: each with what to do."""
+"""Signs that the pairs of a corpus are not plain text but in the format of some program, each with a remedy."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from transformer.printing import shortened
 
 
 class Format(NamedTuple):
-    """A text that the pattern finds is in this format; so is a corpus with more than a `share` of such texts."""
+    """A text is in this format if it matches the `pattern`; a corpus, if more than a `share` of its texts match."""
 
     name: str
     pattern: str
@@ -22,20 +22,20 @@ class Format(NamedTuple):
     only_tsv: bool = False
 
 
-DETOKENIZE = "undo that, for example by sacremoses detokenize: translations are written as the training pairs are"
-QUOTED = "texts in the quotation marks of a .csv", "give the file a name in .csv: they are then read as marks"
+DETOKENIZE = "undo that, for example with sacremoses detokenize: translations will look like the training pairs"
+QUOTED = "texts in the quotation marks of a .csv", "rename the file to .csv, so that they are not part of the text"
 FORMATS = (
     Format(QUOTED[0], r'^"(?=.*"").*"$', 0.01, QUOTED[1], only_tsv=True),
     Format(QUOTED[0], r'^".*"$', 0.3, QUOTED[1], only_tsv=True),
     Format("the pieces of subword-nmt (@@)", r"@@( |$)", 0.05, "undo that: sed -E 's/@@( |$)//g'"),
-    Format("pieces of SentencePiece (\u2581)", "\u2581", 0.05, "decode them by spm_decode"),
+    Format("pieces of SentencePiece (\u2581)", "\u2581", 0.05, "decode them with spm_decode"),
     Format("tokenized by Moses (&apos; &quot; @-@)", r"&(apos|quot|#9[13]|#124);|@-@", 0.01, DETOKENIZE),
     Format("tokenized (spaces before , and .)", r"\w (\.$|, )", 0.3, DETOKENIZE),
 )
 
 
 def _first_pairs(corpus: DataSettings, count: int) -> Iterator[tuple[DataSettings, str, list[Path], list[Pair]]]:
-    """Each table, or pair of files, of each direction: its corpus, prefix, files and first pairs."""
+    """For each direction and each of its tables, or pairs of files: the corpus, prefix, files and first pairs."""
     for one in corpus.by_direction:
         for prefix in filter(None, (one.pairs, *one.splits.values())):
             files = find_files(prefix, *one.languages)
@@ -47,7 +47,7 @@ def _named(files: list[Path]) -> str:
 
 
 def format_notes(corpus: DataSettings) -> list[str]:
-    """A line for each format in which the first texts of a table, or of a pair of files, seem to be."""
+    """A line for each format that the first texts of a table, or of a pair of files, seem to have."""
     notes: dict[tuple[str, str], str] = {}
     for _, prefix, files, pairs in _first_pairs(corpus, LANGUAGE_SAMPLE):
         texts, names, is_tsv = [*chain(*pairs)], _named(files), is_table(prefix) and not is_csv(files[0])

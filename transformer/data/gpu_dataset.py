@@ -1,4 +1,4 @@
-"""Batches built on a GPU, which holds all ids of a split: a step copies the indices of its pairs and nothing else."""
+"""Batches built on a GPU that holds all ids of a split: a step copies only the indices of its pairs."""
 
 import numpy as np
 import torch
@@ -12,12 +12,12 @@ from transformer.data.mmap import IntArray
 from transformer.data.tokenizer import EOS, PAD
 from transformer.model.masks import padding_mask
 
-# Bytes of ids that a GPU is asked to hold: some 100 million tokens.
+# The most bytes of ids to put on a GPU: about 100 million tokens.
 MAX_BYTES_ON_GPU = 1 << 29
 
 
 class GPUPairDataset(Dataset[Batch]):
-    """The batches of `PairDataset`, gathered on `device`. The CPU knows all shapes: no step waits."""
+    """The batches of `PairDataset`, gathered on `device`. The CPU knows all shapes, so it need not wait for a step."""
 
     def __init__(self, split: EncodedSplit, device: torch.device, buckets: IntArray | None = None) -> None:
         self.sides = [
@@ -48,7 +48,8 @@ class GPUPairDataset(Dataset[Batch]):
 
 
 def gpu_datasets(train: Split, device: torch.device, buckets: IntArray | None) -> dict[str, Dataset[Batch]]:
-    """The training split as a GPUPairDataset, if `device` is a GPU, the split fits and is the same in every epoch."""
+    """The training split as a GPUPairDataset, if `device` is a GPU and the split fits and is the same in every
+    epoch."""
     if device.type != "cuda" or not isinstance(train, EncodedSplit):
         return {}
     bytes_of_ids = 4 * (len(train.source.ids) + len(train.target.ids))

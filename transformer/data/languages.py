@@ -1,4 +1,4 @@
-"""What language a text is in, as far as its letters and most frequent words tell: enough to notice swapped columns."""
+"""Recognizes the language of a text by its letters and most frequent words, well enough to notice swapped columns."""
 
 import re
 import unicodedata
@@ -13,17 +13,17 @@ from transformer.printing import shortened
 if TYPE_CHECKING:
     from langcodes import Language
 
-# Pairs from which the languages of a corpus are recognized: more than enough, and read in a second or two.
+# The languages of a corpus are recognized from this number of pairs: more than enough, and read in a second or two.
 LANGUAGE_SAMPLE = 5000
-# Japanese has three scripts, which count as one with that of Chinese.
+# The three scripts of Japanese and that of Chinese count as one.
 HAN = "CJK"
 KANA = re.compile("[ぁ-ゖァ-ヺ]")  # letters that only Japanese has
 
 
 @cache
 def marks() -> str:
-    """All marks (an accent by itself, a vowel of Hindi, a point of Arabic), as a class of a regular expression names
-    them. A mark belongs to the letter before it, which Python's \\w does not know."""
+    """All marks (an accent by itself, a vowel of Hindi, a point of Arabic), as a class of a regular expression. A mark
+    belongs to the letter before it, but Python's \\w does not match it."""
     codes = [code for code in range(0x110000) if unicodedata.category(chr(code))[0] == "M"]
     runs = (list(run) for _, run in groupby(enumerate(codes), lambda place: place[1] - place[0]))
     return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
@@ -36,7 +36,7 @@ def script(character: str) -> str:
     return HAN if name in ("HIRAGANA", "KATAKANA") else name
 
 
-# What the first word of a letter's Unicode name calls the scripts that CLDR calls otherwise.
+# The names of scripts in Unicode's names of letters, if CLDR has another name.
 UNICODE_NAMES = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan"), HAN) | {"Kore": "HANGUL", "Hang": "HANGUL"}
 UNICODE_NAMES |= {"Beng": "BENGALI", "Orya": "ORIYA"}
 # Words that are frequent in one of these languages and rare in the others.
@@ -59,13 +59,13 @@ FREQUENT_WORDS = {
         "tr": "bir ve bu ne için çok da de ben var mi değil sen gibi ile",
     }.items()
 }
-# The script of a text with fewer letters is not looked at.
+# The script of a text with fewer letters is not checked.
 MIN_LETTERS = 5
-# A text is in another script if a smaller share of its letters is of the expected one: names and formulas are in other
-# scripts too. A syllable counts for more than a letter of an alphabet.
+# A text is in another script if a smaller share of its letters has the expected script: names and formulas may also be
+# in other scripts. A syllable counts more than a letter of an alphabet.
 MIN_SHARE, SYLLABLES, WEIGHT = 0.15, (HAN, "HANGUL"), 4
-# A text is in another language if it has so many different ones of that language's frequent words, and so many times as
-# many as of its own language's.
+# A text is in another language if it has at least MIN_WORDS different frequent words of that language, and MIN_RATIO
+# times as many as of its own language.
 MIN_WORDS, MIN_RATIO = 3, 4
 
 
@@ -77,13 +77,13 @@ def scripts(text: str) -> Counter[str]:
 
 
 def weighted(letters: Counter[str]) -> Counter[str]:
-    """Letters of each script, where a character that stands for a syllable or a word counts as several."""
+    """Letters of each script; a character for a syllable or a word counts as several."""
     return Counter({name: count * (WEIGHT if name in SYLLABLES else 1) for name, count in letters.items()})
 
 
 @cache
 def known_language(code: str) -> "Language | None":
-    """What CLDR knows about a code of ISO 639, with script and region or without; None for a code of no language."""
+    """The data of CLDR for a code of ISO 639, with or without script and region; None if no language has this code."""
     from langcodes import Language, LanguageTagError
 
     try:
@@ -94,14 +94,14 @@ def known_language(code: str) -> "Language | None":
 
 
 def base_language(code: str) -> str:
-    """The language of a code without script and region, in two letters where it has them: zh of zh-TW and zho_Hant."""
+    """The language of a code, without script and region, in two letters if possible: zh for zh-TW and zho_Hant."""
     if language := known_language(code):
         return str(language.prefer_macrolanguage().language)
     return code.lower().replace("_", "-").partition("-")[0]
 
 
 def expected_script(code: str) -> str | None:
-    """The script that a code names, or else the usual one of its language; None for a code of no language."""
+    """The script in a code, or else the usual one of its language; None if no language has this code."""
     from langcodes import Language
 
     language = known_language(code)
@@ -112,19 +112,19 @@ def expected_script(code: str) -> str | None:
 
 
 def space_between_sentences(code: str) -> str:
-    """What stands between two sentences of a language."""
+    """The space between two sentences of a language, if it has one."""
     return "" if expected_script(code) == HAN else " "
 
 
 def name_of(code: str) -> str:
-    """A language's name in English; a code of no language itself."""
+    """A language's name in English; the code itself if no language has it."""
     from langcodes import Language
 
     return Language.make(base_language(code)).language_name() if known_language(code) else code
 
 
 def language_of_country(code: str) -> str | None:
-    """The language of most people in a country: zh for cn; None for what is no code of a country."""
+    """The language of most people in a country: zh for cn; None if no country has this code."""
     from langcodes import Language
 
     country = Language.make(territory=code.upper())
@@ -133,8 +133,8 @@ def language_of_country(code: str) -> str | None:
 
 
 def code_meant(code: str) -> str | None:
-    """The code of the language that was meant, for its name or for a country's code that is no language's (cn, jp,
-    Deutsch); None for the code of a language, and where there is none."""
+    """The code of the language that was probably meant by a name or a country's code (Deutsch, cn, jp); None if the
+    text is already the code of a language, or if nothing fits."""
     from langcodes import find
 
     if known_language(code) or len(code) < 4:
@@ -152,10 +152,10 @@ def commonest_script(texts: Iterable[str]) -> str | None:
 
 
 def looks_like(texts: Iterable[str], language: str) -> str | None:
-    """What texts look like if that is not `language`: a script (`LATIN script`) or a language code; None if they fit.
+    """None if texts look like `language`; else what they look like: a script (`LATIN script`) or a language code.
 
-    Languages are told apart by their scripts, and those of FREQUENT_WORDS by these; of any other language, and of a
-    text too short to tell, the answer is None.
+    Languages are recognized by their scripts, and those of FREQUENT_WORDS also by their words. For other languages, and
+    for texts that are too short, the answer is None.
     """
     letters: Counter[str] = Counter()
     words: Counter[str] = Counter()
@@ -167,11 +167,11 @@ def looks_like(texts: Iterable[str], language: str) -> str | None:
     if expected and letters.total() >= MIN_LETTERS and letters[expected] < MIN_SHARE * letters.total():
         [(script, _)] = letters.most_common(1)
         return f"{script} script"
-    if code not in FREQUENT_WORDS or expected != expected_script(code):  # in another script, its words are others
+    if code not in FREQUENT_WORDS or expected != expected_script(code):  # in another script it has other words
         return None
     counts = {other: sum(words[word] for word in frequent) for other, frequent in FREQUENT_WORDS.items()}
     likeliest = max(counts, key=lambda other: counts[other])
-    different = len(FREQUENT_WORDS[likeliest] & words.keys())  # "no, no, no" is one word
+    different = len(FREQUENT_WORDS[likeliest] & words.keys())  # "no, no, no" counts as one word
     return likeliest if different >= MIN_WORDS and counts[likeliest] >= MIN_RATIO * counts[code] else None
 
 
@@ -180,13 +180,13 @@ def _example(texts: Iterable[str]) -> str:
 
 
 def _meant(code: str, seen: str) -> str:
-    """Asks for the language of the country that a code may mean, if it is written in the script that was seen."""
+    """Suggests the language of a country with this code, if it is written in the script that was seen."""
     language = language_of_country(code)
     return f" (did you mean {language}?)" if language and f"{expected_script(language)} script" == seen else ""
 
 
 def language_faults(pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> tuple[bool, list[str]]:
-    """Whether source and target are swapped, and what is wrong with each side, ready to be printed."""
+    """Whether source and target are swapped, and a line about each side with the wrong language."""
     sides = list(zip(*pairs, strict=True))
     if not sides:
         return False, []

@@ -10,9 +10,9 @@ from transformer.data.text_files import Pair
 from transformer.data.words import Line, read_raw, words
 
 NGRAM = 5  # words
-# A training sentence with this share of a held-out sentence's n-grams nearly contains it.
+# A training sentence with this share of a held-out sentence's n-grams counts as nearly the same.
 MIN_SHARED = 0.8
-# A sentence of fewer n-grams is in others by chance.
+# A sentence with fewer n-grams may be in others by chance.
 MIN_NGRAMS = 3
 
 
@@ -21,7 +21,7 @@ def _ngrams(tokens: list[str]) -> set[tuple[str, ...]]:
 
 
 class Leak(NamedTuple):
-    """A held-out sentence that a training sentence repeats, exactly or nearly."""
+    """A held-out sentence that is also in training, exactly or nearly."""
 
     split: str
     number: int
@@ -29,7 +29,7 @@ class Leak(NamedTuple):
 
 
 class HeldOut:
-    """An index of one side's sentences of all splits but train, which alone are kept in memory."""
+    """An index of the sentences of one side in all splits except train. Only these are in memory."""
 
     def __init__(self) -> None:
         self._exact: dict[str, tuple[str, int]] = {}
@@ -52,16 +52,17 @@ class HeldOut:
         self._sentences.append((split, number, len(ngrams)))
 
     def same(self, text: str) -> Leak | None:
-        """What has the same text or the same words."""
+        """The held-out sentence with the same text or the same words."""
         if text in self._exact:
             return Leak(*self._exact[text], exact=True)
         same_words = self._same_words.get(tuple(words(text)))
         return Leak(*same_words, exact=False) if same_words else None
 
     def leak(self, text: str) -> Leak | None:
-        """What a side of a training pair repeats: the same text, the same words, or most 5-grams.
+        """The held-out sentence that a side of a training pair repeats: with the same text, the same words, or most of
+        its 5-grams.
 
-        Sentences of fewer than seven words must have the same ones.
+        A sentence with fewer than seven words is found only by the same words.
         """
         if text != self._last[0]:
             self._last = text, self._find(text)
@@ -83,7 +84,7 @@ def index_held_out(
     languages: Direction,
     read: Callable[[DataSettings, str], Iterable[Line]] = read_raw,
 ) -> tuple[HeldOut, HeldOut]:
-    """The sentences of all splits but train of these corpora, in each of two languages."""
+    """The sentences of all splits except train of these corpora, in each of two languages."""
     indices = HeldOut(), HeldOut()
     for corpus in corpora:
         for split in (split for split in corpus.splits if split != "train"):
@@ -95,7 +96,7 @@ def index_held_out(
 
 
 def overlap_notes(train: Iterable[Pair], scored: dict[str, list[Pair]]) -> list[str]:
-    """A line for each split that is `scored` of which training pairs have sentences, or the same words."""
+    """A line for each split in `scored` with sentences that are also in training pairs, or with the same words."""
     held_out = {split: HeldOut() for split in scored}
     for split, pairs in scored.items():
         for number, pair in enumerate(pairs):

@@ -1,6 +1,6 @@
 """A memory-mapped indexed dataset: sequences of ids in one flat array on disk.
 
-Sequence i is ids[offsets[i] : offsets[i + 1]]. Only what is used comes into memory.
+Sequence i is ids[offsets[i] : offsets[i + 1]]. Only sequences that are used are read into memory.
 """
 
 from pathlib import Path
@@ -12,8 +12,8 @@ IntArray = NDArray[np.integer]
 
 
 class ArrayWriter:
-    """Writes an array to a .npy file, part by part: its length is known only at the end, and it is never in memory as a
-    whole."""
+    """Writes an array to a .npy file, part by part: its length is known only at the end, and the whole array is never
+    in memory."""
 
     def __init__(self, path: Path, dtype: DTypeLike) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
@@ -34,7 +34,7 @@ class ArrayWriter:
 
 def map_array(path: Path) -> IntArray:
     """The array of a .npy file, read-only; its pages are read as they are used."""
-    # A plain array: an access to np.memmap goes through Python (185 µs for 64 sequences, where this takes 17).
+    # A plain array: an access to np.memmap runs Python code (185 µs for 64 sequences, instead of 17).
     array: IntArray = np.asarray(np.load(path, mmap_mode="r"))
     return array
 
@@ -55,12 +55,12 @@ class MemoryMappedIds:
 
 
 class MemoryMappedIdsWriter:
-    """Writes sequences of at most `longest` ids, none of which exceeds `largest`."""
+    """Writes sequences of at most `longest` ids, each id at most `largest`."""
 
     def __init__(self, folder: Path, name: str, largest: int, longest: int) -> None:
         self.ids = ArrayWriter(folder / f"{name}.ids.npy", np.uint16 if largest < 1 << 16 else np.uint32)
         self.offsets = ArrayWriter(folder / f"{name}.offsets.npy", np.int64)
-        # Signed, and with room for an end symbol: they are added and subtracted.
+        # Signed, because lengths are subtracted, and with room for an end symbol.
         self.lengths = ArrayWriter(folder / f"{name}.lengths.npy", np.int16 if longest < (1 << 15) - 1 else np.int32)
         self.offsets.append([0])
 

@@ -1,8 +1,8 @@
-"""Placeholders: pieces that stand in a text for strings which its translation has to keep.
+"""Placeholders: pieces that replace strings which a translation has to keep.
 
-A model learns to carry them over from training pairs in which a word and its translation were replaced by the same
-placeholder (`data.variants`). So a web address, a number or a term of a glossary passes by the model, which could only
-spell it, piece by piece.
+A model learns to copy them from training pairs in which a word and its translation were replaced by the same
+placeholder (`data.variants`). So the model need not spell a web address, a number or a term of a glossary piece by
+piece.
 """
 
 import re
@@ -17,7 +17,7 @@ from transformer.data.text_files import read_pairs
 
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, 17))
 ANY_PLACEHOLDER = re.compile(f"({'|'.join(PLACEHOLDERS)})")
-# What every translation keeps as it is.
+# Strings that every translation keeps unchanged.
 KEPT = r"""
     (?: https?:// | ftp:// | www\. ) [^\s<>"]* [^\s<>"'.,;:!?)\]}]   # a web address, without the sentence's full stop
   | [\w.+-]+ @ [\w-]+ (?: \.[\w-]+ )+                                   # an e-mail address
@@ -32,12 +32,12 @@ KEPT = r"""
 
 @dataclass(frozen=True)
 class Kept:
-    """A string for which a placeholder stands, which may come again where there are many."""
+    """A string that a placeholder replaces. If there are many strings, several have the same placeholder."""
 
     placeholder: str
     text: str
-    is_term: bool = False  # of a glossary: at the beginning of a translation it is written with a capital
-    # Whether it stood right beside a word, as a tag does: there a space was put between.
+    is_term: bool = False  # of a glossary: at the beginning of a translation it gets a capital letter
+    # Whether it was directly beside a word, as a tag may be: then a space was added between them.
     joins_left: bool = False
     joins_right: bool = False
 
@@ -55,16 +55,16 @@ def _term_pattern(source: str) -> str:
 
 @dataclass(frozen=True)
 class Keeper:
-    """Which strings of a source its translation keeps, and which terms it has to use."""
+    """The strings of a source that its translation must keep, and the terms that it must use."""
 
     pattern: re.Pattern[str]
     glossary: Mapping[str, str]
 
     @classmethod
     def of(cls, keep: str | None = None, glossary: Mapping[str, str] | None = None) -> "Keeper":
-        """`keep` is a regular expression of strings that are kept besides those that always are, `glossary` has the
-        target term of each source term: whole words, the longest that fit; a source term in small letters may begin
-        with a capital. Raises ValueError for what is no regular expression and for an empty term."""
+        """`keep` is a regular expression for further strings to keep; `glossary` has the target term of each source
+        term. A source term matches whole words, the longest term first; if it begins with a small letter it may also be
+        written with a capital. Raises ValueError for an invalid expression and for an empty term."""
         terms = {" ".join(source.split()): target.strip() for source, target in (glossary or {}).items()}
         if one := next((one for one in terms.items() if not all(one)), None):
             raise ValueError(f"a glossary has the term {one[0]!r} for {one[1]!r}: neither may be empty")
@@ -77,18 +77,18 @@ class Keeper:
         try:
             pattern = re.compile("|".join(kinds), re.VERBOSE)
         except re.error as error:
-            raise ValueError(f"{keep!r} is no regular expression: {error}") from error
+            raise ValueError(f"{keep!r} is not a regular expression: {error}") from error
         return cls(pattern, terms)
 
     def protect(self, text: str) -> tuple[str, list[Kept]]:
-        """The text with placeholders, and what they stand for, in their order; after the last one the first comes
-        again."""
+        """The text with placeholders, and the strings that they replace, in order. After the last placeholder the first
+        is used again."""
         parts, kept, end = list[str](), list[Kept](), 0
         matches = (match for match in self.pattern.finditer(text) if match[0].strip())
         for match, placeholder in zip(matches, cycle(PLACEHOLDERS)):
             sides = text[: match.start()][-1:], text[match.end() :][:1]
             left, right = (_beside_words().match(side) is not None for side in sides)
-            left = left or (match.start() == end and bool(kept))  # another one stands right before it
+            left = left or (match.start() == end and bool(kept))  # another one is directly before it
             term = self._term_meant(match)
             kept.append(Kept(placeholder, term or match[0], term is not None, left, right))
             parts += [text[end : match.start()], " " * left, placeholder, " " * right]
@@ -107,8 +107,8 @@ def count_placeholders(text: str) -> int:
 
 
 def restore(translation: str, kept: Sequence[Kept]) -> str:
-    """A translation with what its placeholders stand for, beside the words where it stood beside words. A placeholder
-    that stands for nothing is left out."""
+    """A translation with the kept strings in place of its placeholders, without spaces that were only added. A
+    placeholder without a string is left out."""
     waiting, texts = list(kept), ANY_PLACEHOLDER.split(translation)
     for place in range(1, len(texts), 2):
         one = next((one for one in waiting if one.placeholder == texts[place]), None)
@@ -126,6 +126,6 @@ def restore(translation: str, kept: Sequence[Kept]) -> str:
 
 
 def read_glossary(path: Path, languages: tuple[str, str], columns: list[int] | None = None) -> dict[str, str]:
-    """The target term of each source term: a line for each, with a tab between. Raises OSError or ValueError, which
-    names the line, as `read_pairs`."""
+    """The target term of each source term, from a file with a term on each line and a tab between source and target.
+    Raises the errors of `read_pairs`."""
     return dict(read_pairs([path], *languages, columns))

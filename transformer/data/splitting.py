@@ -1,19 +1,18 @@
-"""Cuts validation and test off a corpus that comes as a whole, and leaves a fold out of train, by a hash of its
-sentences.
+"""Takes validation and test out of a corpus in one piece, and leaves a fold out of train, by a hash of the sentences.
 
 The rule, in four parts:
 
 1. Two sentences count as equal if they have the same letters: after Unicode's NFKC, in lower case, without punctuation,
-   symbols and spaces, every number as 0.
-2. Pairs with equal sources or equal targets form a group, and so do pairs that are joined through others: a group is a
-   connected component. With more than two languages all sentences of a line are joined in this way.
-3. A hash decides the split of a group. It depends on nothing but the group's sentences, so neither the order of the
-   lines nor the direction of translation matters.
+   symbols and spaces, and with every number as 0.
+2. Pairs with equal sources or equal targets are in one group, also if they are connected through other pairs: a group
+   is a connected component. With more than two languages all sentences of a line are connected in this way.
+3. A hash decides the split of a group. It depends only on the group's sentences, so neither the order of the lines nor
+   the direction of translation matters.
 4. Pairs without a letter or a digit on a side and groups of more than `MAX_GROUP` pairs (the many wordings of "Hello!")
    stay in train.
 
-So no sentence of the test, on either side, is in train, and a pair keeps its split when lines are added to the corpus,
-unless these join its group with another one or make it too large.
+So no sentence of the test, on either side, is in train; and a pair stays in its split when lines are added to the
+corpus, unless these connect its group with another one or make it too large.
 """
 
 import hashlib
@@ -41,14 +40,14 @@ from transformer.run import Run
 log = logging.getLogger(__name__)
 Line = tuple[str, ...]  # the same sentence in each language
 TRAIN, VALIDATION, TEST = range(3)
-# Part of the name of a folder with splits: raise it when the rule changes, or which lines of a table are pairs.
+# Part of the name of a folder with splits: raise it if the rule changes, or if other lines of a table become pairs.
 RULE = 3
 MAX_GROUP = 20
 LEFT_OUT = "left_out"  # the name of the files of a fold
 
 
 class _Kept(dict[int, int | None]):
-    """For str.translate: letters, numbers and marks (the vowels of Hindi and Thai) stay, what is None goes."""
+    """For str.translate: letters, numbers and marks (the vowels of Hindi and Thai) stay, others are removed (None)."""
 
     def __missing__(self, character: int) -> int | None:
         self[character] = character if unicodedata.category(chr(character))[0] in "LMN" else None
@@ -60,7 +59,7 @@ NUMBER = re.compile(r"\d+")
 
 
 def comparable(text: str) -> str:
-    """What counts when two sentences are compared."""
+    """The part of a sentence that counts when two sentences are compared."""
     folded = text.lower() if text.isascii() else normal_form("NFKC", text).casefold()
     return NUMBER.sub("0", folded.translate(KEPT))
 
@@ -71,14 +70,14 @@ def hash64(*texts: str) -> int:
 
 
 def _hash(language: str, text: str) -> int:
-    """The hash of what is comparable of a sentence; 0 where nothing is."""
+    """The hash of the comparable part of a sentence; 0 if this is empty."""
     return hash64(language, kept) if (kept := comparable(text)) else 0
 
 
 def _smallest_of_group(sources: NDArray[np.int64], targets: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
-    """For each of the `nodes` (sentences) the smallest one of its connected component; a pair is an edge.
+    """For each of the `nodes` (sentences) the smallest node of its connected component; a pair is an edge.
 
-    Each round lets both ends of an edge, and what these point to, point to the smaller of the two.
+    In each round both ends of an edge, and the nodes that they point to, point to the smaller of the two.
     """
     smallest = np.arange(nodes)
     while True:
@@ -94,7 +93,7 @@ def _smallest_of_group(sources: NDArray[np.int64], targets: NDArray[np.int64], n
 def _uniform(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Numbers in [0, 1) from hashes, by the finalizer of SplitMix64 (Steele et al. 2014).
 
-    Mixed again because the smallest hash of a large group is small.
+    The hashes are mixed again because the smallest hash of a large group tends to be small.
     """
     mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -104,9 +103,9 @@ def _uniform(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
 def _grouped(
     lines: Iterable[Line], languages: Sequence[str]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.int64]]:
-    """Which lines can be compared, and of each of these the smallest hash and the number of lines of its group.
+    """Which lines can be compared; and for each of these, the smallest hash and the number of lines of its group.
 
-    It takes some 80 bytes of memory per pair.
+    It takes about 80 bytes of memory per pair.
     """
     hashes = array("Q")
     for line in lines:
@@ -121,7 +120,7 @@ def _grouped(
 
 
 def assign_splits(lines: Iterable[Line], languages: Sequence[str], shares: tuple[float, float]) -> NDArray[np.int64]:
-    """The split of each line, as its place in SPLITS; `shares` are those of validation and test."""
+    """The split of each line, as an index into SPLITS; `shares` are those of validation and test."""
     comparable_lines, smallest, sizes = _grouped(lines, languages)
     validation_share, test_share = shares
     chance = _uniform(smallest)
@@ -132,8 +131,8 @@ def assign_splits(lines: Iterable[Line], languages: Sequence[str], shares: tuple
 
 
 def is_in_fold(lines: Iterable[Line], languages: Sequence[str], fold: int, folds: int) -> NDArray[np.int64]:
-    """1 for the lines of a fold, counted from 1, else 0. A group is in one fold as a whole; lines without a letter or a
-    digit on a side are in none. Which group is where has nothing to do with the split that it is in."""
+    """1 for the lines of a fold (counted from 1), else 0. All lines of a group are in one fold; lines without a letter
+    or a digit on a side are in none. The fold of a group does not depend on its split."""
     comparable_lines, smallest, _ = _grouped(lines, languages)
     inside = np.zeros(len(comparable_lines), np.int64)
     inside[comparable_lines] = (_uniform(~smallest) * folds).astype(np.int64) == fold - 1
@@ -147,7 +146,7 @@ def _write_parts(
     names: tuple[str, ...],
     parts: NDArray[np.int64],
 ) -> dict[str, int]:
-    """Writes NAME.LANGUAGE; `parts` says of each line the place of its name."""
+    """Writes files NAME.LANGUAGE; `parts` has, for each line, the index of its name."""
     with ExitStack() as stack:
         files = [
             [
@@ -168,9 +167,9 @@ def write_splits(
     languages: Sequence[str],
     shares: tuple[float, float],
 ) -> dict[str, int]:
-    """Writes SPLIT.LANGUAGE into `folder`, the lines in their order, and returns how many each split has.
+    """Writes files SPLIT.LANGUAGE into `folder`, with the lines in their order, and returns the size of each split.
 
-    `read` reads the lines again each time that it is called: they need not fit in memory.
+    `read` reads the lines again at each call: they need not fit into memory.
     """
     return _write_parts(folder, read, languages, SPLITS, assign_splits(read(), languages, shares))
 
@@ -182,12 +181,12 @@ def write_fold(
     fold: int,
     folds: int,
 ) -> dict[str, int]:
-    """Writes the lines of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns how many they are."""
+    """Writes the lines of a fold as LEFT_OUT.LANGUAGE, the others as train.LANGUAGE, and returns their numbers."""
     return _write_parts(folder, read, languages, ("train", LEFT_OUT), is_in_fold(read(), languages, fold, folds))
 
 
 def _lines(corpus: DataSettings, prefix: str) -> Iterator[Line]:
-    """Of each line the sentences in all languages of the corpus."""
+    """The sentences of each line, in all languages of the corpus."""
     first, *others = corpus.all_languages
     files = corpus.file_of_each_language(prefix)
     # A table is one file.
@@ -198,7 +197,7 @@ def _lines(corpus: DataSettings, prefix: str) -> Iterator[Line]:
 
 
 def _cut(corpus: DataSettings, whole: str) -> Path:
-    # Refuses columns that are not named, also where others have had them cut before.
+    # Refuses a table without the names of its columns, even if the cache has its splits.
     next(_lines(corpus, whole), None)
 
     def make(folder: Path) -> None:
@@ -208,7 +207,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
         if not all(counts.values()):
             few = math.ceil(500 / sum(counts.values())) / 100  # some five pairs
             remedy = (
-                "its pairs are too few, or share their sentences (all numbers count as equal): give data.train=, "
+                "it has too few pairs, or they share their sentences (all numbers count as equal): give data.train=, "
                 "data.validation=, data.test="
             )
             for share in (min(0.3, max(2 * max(corpus.split), few)), 0.3):
@@ -219,7 +218,7 @@ def _cut(corpus: DataSettings, whole: str) -> Path:
             raise ValueError(f"{whole} is too small for data.split={corpus.split} ({sizes}): {remedy}")
         log.info("%s was split: %s (data.split=%s)", whole, sizes, corpus.split)
 
-    # The same for both directions: a corpus has one test set.
+    # The key is the same for both directions: a corpus has one test set.
     files, content = corpus.file_of_each_language(whole), set()
     for one in corpus.by_direction:
         source, target = (files[language] for language in one.languages)
@@ -257,9 +256,9 @@ def _without_held_out(corpus: DataSettings) -> Path:
 
 def with_splits(corpus: DataSettings) -> DataSettings:
     """The settings with files for every split: a corpus in one piece is cut; `fold` and, with `remove_held_out`,
-    held-out sentences are left out of train; unless a run before has done it.
+    held-out sentences are left out of train; nothing is done if the cache has the result.
 
-    The splits stay in a folder of the cache whose name depends on the corpus' bytes and the settings of the cut.
+    The splits stay in a folder of the cache. Its name depends on the corpus' bytes and the settings of the cut.
     """
     settings = corpus
     if corpus.whole:
@@ -274,16 +273,16 @@ def with_splits(corpus: DataSettings) -> DataSettings:
 
 
 def corpus_of(run: Run, cache: str | None = None) -> DataSettings:
-    """The corpus that a run names: as it was given, or, with a `cache`, with its splits. If it came in one piece it is
-    cut again, in our own `cache`: nobody else names a folder that is written. It is not fetched: a folder from a
-    stranger must not choose what is. Raises FileNotFoundError or ValueError where the run names none."""
+    """The corpus in the settings of a run; with a `cache`, also its splits: a corpus in one piece is cut again, into
+    our own `cache`, because the settings may be untrusted and must not choose a folder to write. For the same reason
+    nothing is downloaded. Raises FileNotFoundError or ValueError if the run has no corpus."""
     corpus = from_dict(DataSettings, run.setting("data"), "data")
     return corpus if cache is None else with_splits(replace(corpus, cache=cache))
 
 
 def notes_of_cut(corpus: DataSettings, given: DataSettings) -> list[str]:
-    """Says where the splits of `corpus` are, which `with_splits` has made of the settings `given`, and what they were
-    cut from, with its first pair, which shows swapped columns and a line of headings; nothing if they had splits."""
+    """Lines about the splits that `with_splits` has made from the settings `given`: their folder, their source, and its
+    first pair, which shows swapped columns or a heading. None if the corpus came with splits."""
     notes = []
     if given.whole is not None:
         folder = Path(str(corpus.test)).parent

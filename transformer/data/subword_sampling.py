@@ -1,7 +1,7 @@
-"""Other segmentations of a text that is encoded already, drawn at random word by word.
+"""Random segmentations of an encoded text, drawn word by word.
 
-SentencePiece can draw them too, but what a seed draws depends on its release: in 0.2.1 a seed counts once a thread, in
-0.2.2 and 0.2.3 the draws differ from process to process. Here they depend on `random` alone, so that a run can be
+SentencePiece can draw them too, but the meaning of a seed depends on its release: in 0.2.1 each thread has a seed, in
+0.2.2 and 0.2.3 the draws differ from process to process. Here they depend only on `random`, so that a run can be
 repeated and resumed, and all its processes form the same batches.
 """
 
@@ -13,7 +13,7 @@ from random import Random
 from sentencepiece import SentencePieceProcessor
 
 START = "▁"  # of a word, in the pieces of SentencePiece
-IMPOSSIBLE = -math.inf  # the score of what is no piece
+IMPOSSIBLE = -math.inf  # the score of a string that is no piece
 
 
 class SubwordSampler:
@@ -31,9 +31,8 @@ class SubwordSampler:
         self._segment = self._bpe_dropout if is_bpe else self._sample_unigram
 
     def sample(self, ids: list[int], strength: float, random: Random) -> list[int]:
-        """Ids of the same text. `strength` is for BPE the probability that a merge is skipped, for unigram the
-        factor by which log-probabilities are multiplied. A word with an unknown piece, or spelled in bytes, stays as
-        it is."""
+        """Ids of the same text. `strength` is, for BPE, the probability that a merge is skipped; for unigram,
+        log-probabilities are multiplied by it. A word with an unknown piece, or spelled in bytes, stays unchanged."""
         sampled: list[int] = []
         for word in self._words(ids):
             if self.fixed.isdisjoint(word):
@@ -54,8 +53,8 @@ class SubwordSampler:
             yield word
 
     def _bpe_dropout(self, word: str, dropout: float, random: Random) -> list[str]:
-        """BPE-dropout (Provilkov et al. 2020, algorithm 1): in every step each possible merge is left out with
-        probability `dropout`; the best of the others is made."""
+        """BPE-dropout (Provilkov et al. 2020, algorithm 1): in every step each possible merge is skipped with
+        probability `dropout`; the best of the others is done."""
         parts, known, draw = list(word), self.scores, random.random
         scores = [known.get(first + second, IMPOSSIBLE) for first, second in pairwise(parts)]
         while True:
@@ -71,10 +70,10 @@ class SubwordSampler:
                 scores[position] = known.get(parts[position] + parts[position + 1], IMPOSSIBLE)
 
     def _sample_unigram(self, word: str, power: float, random: Random) -> list[str]:
-        """Subword regularization (Kudo 2018, section 3.2): a segmentation of all there are, with a probability in
+        """Subword regularization (Kudo 2018, section 3.2): draws one of all segmentations, with a probability in
         proportion to P(segmentation)^power; the last piece is drawn first."""
-        # Of each beginning of the word: its last pieces, with the weights of all segmentations that end so, and the log
-        # of the sum of these weights.
+        # For each beginning of the word: its possible last pieces, each with the weight of all segmentations with this
+        # last piece; and the log of the sum of these weights.
         last: list[tuple[list[str], list[float]]] = [([], [])]
         totals = [0.0]
         for end in range(1, len(word) + 1):

@@ -1,4 +1,4 @@
-"""Synthetic pairs, of which a model wrote a side (scripts/augment.py): read, checked, and where they come from."""
+"""Synthetic pairs, with one side written by a model (scripts/augment.py): reading, checking, and their origins."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ ORIGIN = "origin"  # PREFIX.origin: line n says where pair n comes from
 
 
 def synthetic_files(settings: DataSettings) -> list[list[Path]]:
-    """The files of each PREFIX; FileNotFoundError says what was looked for."""
+    """The files of each PREFIX; FileNotFoundError names missing files."""
     prefixes = [find_files(prefix, *settings.languages) for prefix in settings.synthetic]
     if tables := [files[0] for files in prefixes if len(files) == 1]:
         raise ValueError(
-            f"data.synthetic: {tables[0]} is a table: give two files by their PREFIX, as augment.py writes"
+            f"data.synthetic: {tables[0]} is a table: give the PREFIX of two files, as augment.py writes them"
         )
     return prefixes
 
@@ -30,12 +30,12 @@ def read_synthetic(settings: DataSettings) -> Iterator[Pair]:
         yield from read_pairs(files, *settings.languages)
 
 
-HeldOut = dict[str, tuple[str, int]]  # the sentences of all splits but train: where each stands
+HeldOut = dict[str, tuple[str, int]]  # the sentences of all splits except train, with their split and number
 
 
 def held_out_sentences(settings: DataSettings) -> HeldOut:
-    """Of all directions: what differs only in case, punctuation or numbers counts as the same, as where these splits
-    are cut off a corpus."""
+    """The held-out sentences of all directions. Sentences that differ only in case, punctuation or numbers count as the
+    same, as when a corpus is cut into splits."""
     held_out: HeldOut = {}
     for name, (corpus, split) in settings.all_splits.items():
         if split == "train":
@@ -47,7 +47,7 @@ def held_out_sentences(settings: DataSettings) -> HeldOut:
 
 
 def origins(settings: DataSettings) -> Counter[str]:
-    """How many pairs have which side by which model, as PREFIX.origin says, or that nothing says it."""
+    """The number of pairs for each origin (side, model, method, text) in PREFIX.origin, or without this file."""
     counts: Counter[str] = Counter()
     for files in synthetic_files(settings):
         # PREFIX.origin, or PREFIX.de-en.origin beside PREFIX.de-en.de.
@@ -65,14 +65,14 @@ def origins(settings: DataSettings) -> Counter[str]:
             of_file[f"`{language}` by `{model}` ({method}), from `{text}`"] += 1
         if of_file.total() != pairs:
             lines = f"{of_file.total():,} lines for {pairs:,} pairs"
-            raise ValueError(f"{path} has {lines}: give the one that was written with them, or delete it")
+            raise ValueError(f"{path} has {lines}: give the file that was written with them, or delete it")
         counts += of_file
     return counts
 
 
 def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
-    """Raises ValueError for swapped languages, for a held-out sentence on either side, and for a PREFIX.origin
-    that is not of these pairs, which the model card needs at the end."""
+    """Raises ValueError for swapped languages, for a held-out sentence on either side, and for a PREFIX.origin that
+    does not fit these pairs, because the model card needs it at the end."""
     for files in synthetic_files(settings):
         is_swapped, faults = language_faults(
             islice(read_pairs(files, *settings.languages), LANGUAGE_SAMPLE), settings.languages
@@ -84,6 +84,6 @@ def check_synthetic(settings: DataSettings, held_out: HeldOut) -> None:
                 if leak := held_out.get(comparable(text)):
                     raise ValueError(
                         f"{file} line {number} is a sentence of {leak[0]} (line {leak[1]}): its score would be too "
-                        "high; augment.py --filters held_out leaves such lines out, by the corpus of --corpus"
+                        "high; augment.py --filters held_out --corpus … leaves such lines out"
                     )
     origins(settings)

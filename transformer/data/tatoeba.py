@@ -1,4 +1,4 @@
-"""What configs/data/tatoeba.yaml asks about a file of manythings.org/anki: its languages and columns."""
+"""Languages and columns of a file of manythings.org/anki, for configs/data/tatoeba.yaml."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from transformer.data.languages import base_language
 
 
 def file_language(file: str | None) -> str:
-    """The language that stands beside English in a file, by its name: `zh` for cmn.txt. UsageError if it names none."""
+    """The language beside English in a file, by the file's name: `zh` for cmn.txt. UsageError if it names none."""
     if file is None:
         return "und"  # undetermined; DataSettings says that there is no file
     code = Path(file).name.partition(".")[0].removesuffix("-eng")
@@ -22,5 +22,5 @@ def source_language(target_language: str, file: str | None) -> str:
 
 
 def columns(source_language: str) -> list[int]:
-    """Source and target: English stands first in every line, then the other language, then whose sentences they are."""
+    """Source and target: every line has English first, then the other language, then the authors."""
     return [1, 2] if base_language(source_language) == "en" else [2, 1]

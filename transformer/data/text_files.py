@@ -1,4 +1,4 @@
-"""Parallel text in files: finding them, and reading their pairs one at a time, with checks."""
+"""Parallel text in files: finding the files, and reading their pairs one at a time, with checks."""
 
 import csv
 import functools
@@ -17,14 +17,14 @@ from transformer.files import expanded, read_blocks
 
 Pair = tuple[str, str]
 MAX_LINE_BYTES = 1 << 20  # a small .gz can hold a line larger than memory
-# A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, the same line again and again to
-# a hundredth or less.
+# A .gz that unpacks to more than both of these is no corpus: text shrinks to a third, a line that is repeated many
+# times to a hundredth or less.
 MAX_UNPACKED_BYTES, MAX_RATIO = 64 << 20, 100
-# What a packed file begins with, and what packs so.
+# The first bytes of packed files, and the program that packs them.
 PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"PK\3\4": "zip"}
 PACKED |= {b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)}
 TABLES = (".tsv", ".txt", ".csv")  # files that hold both sides, in columns
-# What headings call the columns of no language in particular.
+# Headings of columns that name no language.
 SIDES = (("source", "src", "original", "quelle"), ("target", "tgt", "trg", "translation", "ziel", "cible"))
 
 
@@ -47,7 +47,7 @@ def digest_of(files: list[Path]) -> str:
 
 
 def _possible_files(base: Path, sides: tuple[str, str]) -> Iterator[list[list[Path]]]:
-    """With the direction in the names, the reversed one, or none: for each side the two files that it may be."""
+    """For each side its two possible files: with the direction in the names, with the reversed one, and with none."""
     for infix in (f".{sides[0]}-{sides[1]}", f".{sides[1]}-{sides[0]}", ""):
         yield [[base.with_name(f"{base.name}{infix}.{side}{ending}") for ending in ("", ".gz")] for side in sides]
 
@@ -59,9 +59,9 @@ def _found(choice: list[Path]) -> Path | None:
 def find_files(prefix: str, source_language: str, target_language: str) -> list[Path]:
     """PREFIX itself if it is a table, else PREFIX.<language> for both languages, or the same with .gz.
 
-    PREFIX.de-en.de and PREFIX.de-en.en (or …en-de…) come before these: where the corpora of several directions have
-    different sentences in one language, they have such names. FileNotFoundError where one of the two is missing: those
-    of en-de, in which a model may have written the other side, must not take their place.
+    PREFIX.de-en.de and PREFIX.de-en.en (or …en-de…) are taken first: they have such names if the corpora of several
+    directions have different sentences in one language. FileNotFoundError if one of the two is missing: the files of
+    en-de must not replace them, because a model may have written their other side.
     """
     base, sides = expanded(prefix), (source_language, target_language)
     if not base.name:
@@ -78,7 +78,7 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
     if missing is None:
         return found
     if candidates is own:
-        raise FileNotFoundError(f"no {missing[0]} beside {found[0]}: put it there, or remove the other too")
+        raise FileNotFoundError(f"no {missing[0]} beside {found[0]}: put it there, or remove the other one too")
     meaning = f"PREFIX means PREFIX.{source_language} and PREFIX.{target_language}, or is one .tsv, .txt or .csv"
     if base.is_dir():
         meaning = f"{prefix} is a folder, and {meaning}"
@@ -90,7 +90,7 @@ def find_files(prefix: str, source_language: str, target_language: str) -> list[
 
 
 def has_files(prefix: str, source_language: str, target_language: str) -> bool:
-    """Whether there are files of this direction, be it only one of two, or files that name no direction."""
+    """Whether there are files for this direction (at least one of two), or files that name no direction."""
     base, sides = expanded(prefix), (source_language, target_language)
     if not base.name:
         return False
@@ -101,28 +101,28 @@ def has_files(prefix: str, source_language: str, target_language: str) -> bool:
 @functools.lru_cache  # a run reads a file several times: unpacking a large one takes seconds
 def _check_unpacked_size(path: Path, packed_size: int, modified: int) -> None:
     """Raises ValueError for a .gz that unpacks to too much, before its lines are processed (which is a hundred times
-    slower than unpacking). A file that has `modified` since, in nanoseconds, is looked at anew."""
+    slower than unpacking). A file with another time `modified`, in nanoseconds, is checked again."""
     max_bytes, size = max(MAX_UNPACKED_BYTES, MAX_RATIO * packed_size), 0
-    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines will say which
+    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:  # reading the lines reports these
         while part := file.read(1 << 20):
             if (size := size + len(part)) > max_bytes:
                 raise ValueError(f"{path} unpacks to more than {max_bytes:,} bytes: unpack it yourself")
 
 
 def _is_utf16(line: bytes) -> bool:
-    """Whether the first line of a file looks like UTF-16 without a byte order mark: of Latin letters in it every other
+    """Whether the first line of a file looks like UTF-16 without a byte order mark: with Latin letters every second
     byte is 0."""
     return len(line) > 2 and any(line[::2]) != any(line[1::2])
 
 
 def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None = None) -> Iterator[str]:
-    """The lines of an open binary stream, read by its method `readline`: decoded, and refused, as `read_lines` does.
-    `name` is what errors call the stream."""
+    """The lines of an open binary stream, read by its method `readline`, decoded and checked as in `read_lines`. Errors
+    name the stream by `name`."""
     number = 0
     try:
         # A binary file ends lines at \n only: U+2028 and \x85 belong to the sentence.
         for number, line in enumerate(iter(lambda: readline(MAX_LINE_BYTES + 1), b""), 1):
-            # A small archive can have no byte that is not UTF-8.
+            # Checked here, because all bytes of a small archive may be valid UTF-8.
             if number == 1 and (kind := next((PACKED[begin] for begin in PACKED if line.startswith(begin)), None)):
                 raise ValueError(f"{name} line 1 is not UTF-8 but packed by {kind}: unpack it")
             if number == 1 and line.count(b"\r") > 1 and b"\n" not in line:
@@ -132,7 +132,7 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
             if number == 1 and _is_utf16(line):
                 raise ValueError(f"{name} line 1 is not UTF-8, it looks like UTF-16: save it as UTF-8")
             if len(line) > MAX_LINE_BYTES:
-                raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: no sentence has")
+                raise ValueError(f"{name} line {number} has more than {MAX_LINE_BYTES:,} bytes: this is no sentence")
             yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode("utf-8").strip(edges)
     except UnicodeDecodeError as error:
         if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -147,12 +147,12 @@ def decode_lines(readline: Callable[[int], bytes], name: str, edges: str | None 
 
 
 def read_lines(path: Path, edges: str | None = None) -> Iterator[str]:
-    """The lines of a UTF-8 file (.gz too); a byte order mark and edge spaces (or what `edges` names) are removed."""
+    """The lines of a UTF-8 file (also .gz), without a byte order mark and without spaces (or `edges`) at their ends."""
     try:
         if is_packed(path):
             with path.open("rb") as packed:
                 if packed.read(2) not in (b"\x1f\x8b", b""):
-                    raise ValueError(f"{path} cannot be read: it is not packed with gzip, as its name says")
+                    raise ValueError(f"{path} cannot be read: its name ends in .gz, but it is not packed with gzip")
             status = path.stat()
             _check_unpacked_size(path, status.st_size, status.st_mtime_ns)
         with gzip.open(path) if is_packed(path) else path.open("rb") as file:
@@ -165,7 +165,7 @@ SEMICOLONS = "it seems to be separated by semicolons: save it with commas, or wi
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    taken, line = 0, ""  # characters of the row that is read, which may go on over many lines, and its last line
+    taken, line = 0, ""  # characters so far of a row, which may have many lines, and its last line
 
     def lines() -> Generator[str, None, None]:
         nonlocal taken, line
@@ -176,12 +176,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
     with closing(lines()) as text:
         first = list(islice(text, 1))
-        # A tab is in no sentence.
+        # No sentence has a tab.
         rows = csv.reader(chain(first, text), strict=True, delimiter="\t" if "\t" in "".join(first) else ",")
         try:
             for cells in rows:
                 taken = 0
-                if cells:  # an empty line is no row
+                if cells:  # empty lines are skipped
                     yield rows.line_num, [re.sub(r"[\r\n]+", " ", cell) for cell in cells]
         except csv.Error as error:
             remedy = SEMICOLONS if '";"' in line else "is a quotation mark open before it?"
@@ -194,7 +194,7 @@ def is_csv(path: Path) -> bool:
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(read_lines(path, "\r\n"), 1):
-        if line:  # an empty line is no row
+        if line:  # empty lines are skipped
             yield number, line.split("\t")
 
 
@@ -203,19 +203,19 @@ def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 class Columns(NamedTuple):
-    """Which columns of a table hold source and target, counted from 1, and how many columns a line must have."""
+    """The columns of source and target in a table, counted from 1, and the number of columns that a line must have."""
 
     source: int
     target: int
-    width: int | None  # None: as many as these two need
-    has_names: bool  # the first line, which is no pair then
+    width: int | None  # None: any number, if it has these two
+    has_names: bool  # whether the first line has names and is no pair
 
     def fit(self, cells: list[str]) -> bool:
         return len(cells) >= max(self.source, self.target) and self.width in (None, len(cells))
 
 
 def column_names(first_line: list[str], languages: Sequence[str]) -> list[str]:
-    """The headings of a table, with the code of a language in place of its English name."""
+    """The headings of a table, with codes of languages in place of their English names."""
     called = {name.lower(): language for language in languages for name in (language, name_of(language))}
     return [called.get(cell.strip().lower(), cell.strip()) for cell in first_line]
 
@@ -233,10 +233,10 @@ def is_heading(pair: Pair, languages: tuple[str, str]) -> bool:
 
 
 def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[int] | None) -> Columns:
-    """The columns `typed` as data.columns, else those that the first line names (the languages' codes, or their English
-    names), else the only two.
+    """The columns `typed` as data.columns, else those named in the first line (by the languages' codes, or their
+    English names), else the only two.
 
-    [1,2] and [2,1] are also what a table without names has in its two directions: names say more than they.
+    If columns are named, the names win over [1,2] and [2,1], which are also the defaults of a table without names.
     """
     names = column_names(first_line, languages)
     has_names = set(languages) <= set(names)
@@ -249,7 +249,7 @@ def find_columns(first_line: list[str], languages: tuple[str, str], typed: list[
 def _lines_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> list[int]:
     """The lines after a faulty one that have the same fault, so that all of them can be corrected at once."""
     more: list[int] = []
-    with suppress(ValueError):  # of another fault
+    with suppress(ValueError):  # for another fault
         more.extend(number for number, cells in rows if not columns.fit(cells))
     return more
 
@@ -257,8 +257,8 @@ def _lines_like_it(rows: Iterator[tuple[int, list[str]]], columns: Columns) -> l
 def _column_fault(
     path: Path, number: int, cells: list[str], columns: Columns, pairs: int, more: list[int], languages: tuple[str, str]
 ) -> str:
-    """Says what is wrong with a line that has too few or too many columns, after so many good `pairs`, and what to do
-    about it and the lines like it."""
+    """The message for a line with too few or too many columns, after `pairs` good ones; it says how to correct this
+    line and others like it (`more`)."""
     separator, noun = "comma" if is_csv(path) else "tab", "column" if len(cells) == 1 else "columns"
     wanted = "a pair needs 2"
     if columns.width is not None and (columns.has_names or columns.width > 2):
@@ -271,16 +271,16 @@ def _column_fault(
     if is_csv(path) and len(cells) == 1 and ";" in cells[0] and not columns.has_names and len(more) >= pairs:
         remedy = f"; {SEMICOLONS}"
     elif number == 1 and cells[0].startswith("#"):
-        remedy = "; delete the lines that begin with #, which an export of Anki has at its top"
+        remedy = "; delete the lines that begin with # (an export of Anki begins with such lines)"
     elif pairs or columns.has_names:
         some = f"{', '.join(map(str, more[:5]))}{', …' if len(more) > 5 else ''}"
-        too = f" (and so {len(more):,} more: {some})" if more else ""
-        remedy = f"; {commas}mend the line, or delete it{too}"
+        too = f" (and {len(more):,} more: {some})" if more else ""
+        remedy = f"; {commas}correct the line, or delete it{too}"
     elif len(cells) > 2:
         names = " and ".join(languages)
-        remedy = f"; {commas}data.columns=[1,2] says which hold source and target, or a first line that names {names}"
+        remedy = f"; {commas}give the columns of source and target, data.columns=[1,2], or a first line with {names}"
     elif len(cells) == 1 == number:
-        remedy = f"; a file for each language is named by its PREFIX: data.train=x for x.{languages[0]}"
+        remedy = f"; if each language has a file, give the PREFIX of the files: data.train=x for x.{languages[0]}"
     return f"{path} line {number} has {len(cells)} {separator}-separated {noun}, {wanted}{remedy}"
 
 
@@ -316,12 +316,11 @@ def _aligned_pairs(source_path: Path, target_path: Path) -> Iterator[Pair]:
 def read_raw_pairs(
     files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
 ) -> Iterator[Pair]:
-    """Yields the sentence pairs as they are in the files. Only \\n and \\r\\n end a line.
+    """Yields the sentence pairs, unchanged, from the files. Only \\n and \\r\\n end a line.
 
-    A table holds source and target in `columns`, counted from 1, or in its only two, or in those that its first line
-    names by the two languages. Columns are separated by tabs, in a .csv by commas
-    or, if its first line has one, by tabs; there quotation marks around a text are no part of it.
-    Raises ValueError that names the file and line: not UTF-8, cut short, a column missing, empty, counts that differ.
+    `find_columns` chooses the columns of a table. Columns are separated by tabs; in a .csv by commas or, if its first
+    line has one, by tabs, and quotation marks around a text of a .csv are removed. Raises ValueError that names the
+    file and line if the text is not UTF-8, is cut short, lacks a column or is empty, or if the numbers of lines differ.
     """
     if len(files) == 1:
         pairs = _table_pairs(files[0], (source_language, target_language), columns)
@@ -337,6 +336,6 @@ def read_raw_pairs(
 def read_pairs(
     files: list[Path], source_language: str, target_language: str, columns: list[int] | None = None
 ) -> Iterator[Pair]:
-    """Yields the sentence pairs, edge spaces removed. Raises ValueError as `read_raw_pairs` does."""
+    """Yields the sentence pairs, without spaces at their ends. Raises the errors of `read_raw_pairs`."""
     for source, target in read_raw_pairs(files, source_language, target_language, columns):
         yield source.strip(), target.strip()

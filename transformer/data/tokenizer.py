@@ -25,12 +25,12 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 Kind = Literal["bpe", "unigram", "word", "char"]
 Normalization = Literal["nfc", "nfkc", "nmt_nfkc", "identity"]
-# A tokenizer may be a stranger's, and normalize one letter to many. SentencePiece's own makes at most 18 of one (ﷺ).
+# An untrusted tokenizer may normalize one letter to many. SentencePiece itself makes at most 18 from one (ﷺ).
 LONG, MAX_GROWTH = 1000, 32
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-# SentencePiece learns nothing from longer lines, and says nothing; of itself it takes 4,192 bytes for long.
+# SentencePiece skips longer lines without a message; its default is 4,192 bytes.
 MAX_SENTENCE_BYTES = 1 << 24
-# A longer piece is no word but data, and some SentencePiece would refuse to load.
+# A longer piece is data, not a word, and some of them SentencePiece would refuse to load.
 MAX_PIECE_BYTES = 4900
 
 
@@ -41,21 +41,21 @@ class TokenizerSettings(Settings):
     kind: Kind = "bpe"
     """bpe | unigram | word | char"""
     vocabulary_size: Annotated[int, ">= 5", "<= 1000000"] = 2000
-    """with the special ids; word and char have at most so many, bpe and unigram exactly so many, unless the corpus
+    """with the special ids; word and char may have fewer, bpe and unigram have exactly this size unless the corpus
     gives fewer or its characters alone need more"""
     joint: bool = True
-    """one vocabulary for both languages; false: one each (needs model.tied_embeddings=target or none)"""
+    """one vocabulary for both languages; false: one for each (needs model.tied_embeddings=target or none)"""
     character_coverage: Annotated[float, "> 0", "<= 1"] = 1.0
     """share of the text's characters that get a piece; 0.9995 for Chinese or Japanese"""
     byte_fallback: bool = False
     """true: characters without a piece are spelled in bytes (bpe and unigram)"""
     normalization: Normalization = "nfc"
-    """nfc | nfkc | nmt_nfkc | identity. nfc keeps what is written (docs/corpus.md), nfkc writes "，" as ",", "Ａ" as
-    "A" and "½" as "1⁄2"; the other two are of older models"""
+    """nfc | nfkc | nmt_nfkc | identity. nfc keeps the characters (docs/corpus.md), nfkc changes "，" to ",", "Ａ" to "A"
+    and "½" to "1⁄2"; the other two are for older models"""
 
 
 def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float, placeholders: float) -> None:
-    """Raises ValueError for tokenizers that cannot serve so many directions, cannot segment words at random, or have no
+    """Raises ValueError for tokenizers that cannot have this number of `directions`, random segmentations or
     placeholders."""
     if placeholders and kind == "word":
         raise ValueError("data.placeholders needs tokenizer=bpe, unigram or char, not word")
@@ -72,7 +72,7 @@ def language_tag(language: str) -> str:
     return f"<2{language}>"
 
 
-# Begins the source of a synthetic pair (Caswell et al. 2019), if data.synthetic_tag asks for it.
+# The source of a synthetic pair begins with it (Caswell et al. 2019), if data.synthetic_tag is true.
 SYNTHETIC_TAG = "<bt>"
 
 
@@ -82,14 +82,14 @@ def _tags(languages: Sequence[str], synthetic_tag: bool) -> list[str]:
 
 @cache
 def _joints(is_ascii: bool) -> re.Pattern[str]:
-    """The places in a text where a word and punctuation meet; marks belong to words."""
+    """The places in a text between a word and punctuation; marks belong to words."""
     letter = r"\w" if is_ascii else rf"\w{marks()}"
     return re.compile(rf"(?<=[{letter}])(?=[^\s{letter}])|(?<=[^\s{letter}])(?=\S)")
 
 
 def _prepared(text: str, kind: Kind) -> str:
-    """What SentencePiece segments. For words, "Haus." and "Haus," are the word "Haus" and a punctuation mark, before
-    which JOINER stands."""
+    """The text for SentencePiece. With kind=word, "Haus." becomes the word "Haus" and a punctuation mark with JOINER
+    before it."""
     text = clean(text)
     return _joints(text.isascii()).sub(f" {JOINER}", text) if kind == "word" else text
 
@@ -97,8 +97,8 @@ def _prepared(text: str, kind: Kind) -> str:
 class Tokenizer:
     """One side's text ↔ ids. Ids have no begin or end symbol: batches and search add them.
 
-    With a `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: this is how a source
-    asks a model of several directions for one (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
+    With a `target_language_tag`, ids begin with the tag of that language if the vocabulary has it: the tag chooses one
+    of several directions of a model (Johnson et al. 2017). With `is_synthetic`, SYNTHETIC_TAG is next.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Tokenizer:
             self._processor.eos_id(),
         )
         if special != (PAD, UNK, BOS, EOS):
-            raise ValueError(f"the tokenizer numbers its special ids {special}, not as this program does")
+            raise ValueError(f"the tokenizer has other special ids, {special}, than this program")
         ids = map(self._processor.PieceToId, _tags([target_language_tag] if target_language_tag else [], is_synthetic))
         self.prefix = [id for id in ids if id != UNK]
 
@@ -127,7 +127,7 @@ class Tokenizer:
 
     @property
     def digest(self) -> str:
-        """Tells its vocabulary from all others."""
+        """Identifies the vocabulary: equal digests mean equal vocabularies."""
         return f"{self.kind} {hashlib.sha256(self.model).hexdigest()}"
 
     @property
@@ -144,8 +144,8 @@ class Tokenizer:
     def with_tags(
         self, languages: Sequence[str], synthetic_tag: bool = False, placeholders: bool = False
     ) -> "Tokenizer":
-        """The same vocabulary with the tags of target languages, and of synthetic pairs, and with placeholders at its
-        end: those it lacks."""
+        """The same vocabulary with further pieces at its end: tags of target languages, the tag of synthetic pairs, and
+        placeholders, if it does not have them."""
         written = PLACEHOLDERS if placeholders else ()
         names = (*_tags(languages, synthetic_tag), *written)
         missing = [name for name in names if self._processor.PieceToId(name) == UNK]
@@ -164,8 +164,8 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text. Raises ValueError where normalization makes a long text much longer still, and for
-        what is no Unicode text."""
+        """The ids of each text. Raises ValueError if normalization makes a long text much longer, and for text that is
+        no Unicode."""
         for text in texts:
             if LONE_SURROGATE.search(text):
                 raise ValueError("half of a surrogate pair stands alone in a text: this is no Unicode")
@@ -176,7 +176,7 @@ class Tokenizer:
         ]
 
     def writes(self, text: str) -> bool:
-        """Whether a perfect model could write a text (see `clean`): no character of it is unknown or changed."""
+        """Whether a perfect model could write a text (after `clean`): none of its characters is unknown or changed."""
         return self.decode(self.encode(text)) == clean(text)
 
     def sample_segmentation(self, ids: list[int], strength: float, random: Random) -> list[int]:
@@ -188,7 +188,7 @@ class Tokenizer:
         return SubwordSampler(self._processor, self.kind == "bpe", uncut=PLACEHOLDERS)
 
     def unknown(self, text: str) -> list[str]:
-        """What the vocabulary lacks of a text, each once: characters, or whole words with tokenizer=word."""
+        """The characters of a text (with tokenizer=word: the words) that are not in the vocabulary, each once."""
         text = _prepared(text, self.kind)
         pieces = zip(self._processor.EncodeAsPieces(text), self._processor.EncodeAsIds(text), strict=True)
         words = [word for piece, id in pieces if id == UNK for word in piece.split("▁") if word]
@@ -198,16 +198,16 @@ class Tokenizer:
         return str(self._processor.IdToPiece(id))
 
     def pieces(self, text: str) -> list[str]:
-        """What `encode` cuts a text into, without a tag; what the vocabulary lacks stands in them as it was written."""
+        """The pieces of a text, without a tag; unknown pieces are shown as they are written in the text."""
         return list(self._processor.EncodeAsPieces(_prepared(text, self.kind)))
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         return [int(self._processor.PieceToId(piece)) for piece in pieces]
 
     def word_indices(self, pieces: Sequence[str]) -> list[int]:
-        """The word, counted from 0, that each piece belongs to; spaces stand between words, ▁ in the pieces. Unknown
-        words that SentencePiece has joined to one piece are all counted, and the piece is of the first. Special
-        symbols and tags, which an untrained model may write, are of none: -1."""
+        """The number of each piece's word, counted from 0; words are separated by spaces, which are ▁ in pieces.
+        Unknown words that SentencePiece has joined into one piece are all counted, and the piece belongs to the first.
+        Special symbols and tags, which an untrained model may write, belong to no word: -1."""
         words, word, starts = [], -1, True
         for piece in pieces:
             if self._processor.IsControl(self._processor.PieceToId(piece)):
@@ -216,21 +216,21 @@ class Tokenizer:
             rest = piece.removeprefix("▁")
             goes_on = self.kind == "word" and rest.startswith(JOINER) and word >= 0
             starts = (starts or rest != piece or piece == self.piece(UNK)) and not goes_on
-            words.append(word + 1 if starts else word)  # a ▁ alone belongs to the word that follows
+            words.append(word + 1 if starts else word)  # a single ▁ belongs to the next word
             if starts and rest:
                 word, starts = word + 1, piece == self.piece(UNK)  # an unknown word is shown as ⁇, with spaces
             word += len(re.findall(f"▁(?!{JOINER})", rest))
         return [min(index, word) for index in words]
 
     def decode(self, ids: list[int]) -> str:
-        """The text of ids. Special ids give none, but for an unknown, which is shown as ⁇."""
+        """The text of ids. Special ids give no text, except unknown ones, which are shown as ⁇."""
         text = str(self._processor.DecodeIds([id for id in ids if id not in (PAD, BOS, EOS)]))
-        # An unknown word spelled in bytes has the mark of a space, ▁, among them; ⁇ stands between spaces of its own.
+        # An unknown word that is spelled in bytes contains ▁, the mark of a space; ⁇ has spaces around it.
         return re.sub(f" *{JOINER}", "", text.replace("▁", " ").strip()) if self.kind == "word" else text
 
 
 class VocabularySizeError(ValueError):
-    """The corpus gives fewer pieces, or its characters alone are more: `possible` is a size that suits it."""
+    """The corpus gives fewer pieces, or has more characters, than the vocabulary's size: `possible` is a good size."""
 
     def __init__(self, message: str, possible: int) -> None:
         super().__init__(message)
@@ -245,7 +245,7 @@ def _refusal(error: str, settings: TokenizerSettings, extras: int) -> ValueError
     if enough := re.search(r"smaller than required_chars.* \d+ vs (\d+)", error, re.DOTALL):
         message = f"{setting} is less than the corpus' characters need; choose {enough[1]} or more"
         return VocabularySizeError(message, 2 * int(enough[1]))  # as many merges as characters
-    if "(vocab_size) >= (0)" in error:  # of words or characters
+    if "(vocab_size) >= (0)" in error:  # for words or characters
         needed = len((PAD, UNK, BOS, EOS)) + extras + (256 if settings.byte_fallback else 0)
         return ValueError(
             f"{setting} has no room for its special symbols, tags, placeholders and bytes; choose {needed} or more"
@@ -254,9 +254,10 @@ def _refusal(error: str, settings: TokenizerSettings, extras: int) -> ValueError
 
 
 def _sentences(texts: Iterable[str], kind: Kind, tags: list[str], failures: list[Exception]) -> Iterator[str]:
-    """Texts for SentencePiece, which makes a long line of its own of what goes wrong while they are read.
+    """Texts for SentencePiece. An error while they are read is kept in `failures`: SentencePiece would hide it in a
+    long line of its own.
 
-    It learns nothing from the name of a special symbol, not even its characters: here it is cut in two.
+    SentencePiece ignores the names of special symbols, even their characters, so they are cut in two here.
     """
     special = re.compile("|".join(map(re.escape, ("<unk>", "<s>", "</s>", "<pad>", *tags))))
     try:
@@ -269,7 +270,7 @@ def _sentences(texts: Iterable[str], kind: Kind, tags: list[str], failures: list
 
 @contextmanager
 def _normalization(name: Normalization) -> Iterator[dict[str, Any]]:
-    """How SentencePiece is asked for a normalization; the rules of nfc are ours and stand in a file."""
+    """The arguments of SentencePiece for a normalization; the rules of nfc are ours and are passed in a file."""
     if name != "nfc":
         yield {"normalization_rule_name": name}
         return
@@ -285,8 +286,8 @@ def _normalization(name: Normalization) -> Iterator[dict[str, Any]]:
 
 
 def _finished(model: bytes, normalization: Normalization) -> bytes:
-    """A trained vocabulary with the name of its normalization in place of the file of its rules, and without pieces of
-    more than MAX_PIECE_BYTES: tokenizer=word learns any word."""
+    """A trained vocabulary with the name of its normalization instead of the file with its rules, and without pieces of
+    more than MAX_PIECE_BYTES, which tokenizer=word may learn."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
     proto = ModelProto.FromString(model)
@@ -306,10 +307,10 @@ def train_tokenizer(
     synthetic_tag: bool = False,
     placeholders: bool = False,
 ) -> Tokenizer:
-    """Learns a vocabulary from raw sentences (a million of them at most), with a tag for each of `languages` and, if
-    asked for, the one of synthetic pairs and placeholders.
+    """Learns a vocabulary from raw sentences (at most a million), with a tag for each of `languages` and, if wanted,
+    the tag of synthetic pairs and placeholders.
 
-    Raises ValueError when the text is too small, or has too many characters, for the size of the vocabulary.
+    Raises ValueError if the text is too small, or has too many characters, for the size of the vocabulary.
     """
     model = io.BytesIO()
     failures: list[Exception] = []
@@ -333,8 +334,8 @@ def train_tokenizer(
                 unk_id=UNK,
                 bos_id=BOS,
                 eos_id=EOS,
-                control_symbols=tags,  # a text in which "<2en>" is written does not make one
-                user_defined_symbols=list(written),  # one in which "⟦1⟧" is written has one
+                control_symbols=tags,  # "<2en>" in a text does not become a tag
+                user_defined_symbols=list(written),  # "⟦1⟧" in a text becomes a placeholder
                 minloglevel=2,
             )
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What training takes: other segmentations in every epoch, several directions, synthetic pairs beside real ones."""
+"""The pairs for training: with random segmentations in every epoch, several directions, and synthetic pairs."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -15,15 +15,15 @@ from transformer.data.mmap import IntArray
 from transformer.data.synthetic import SYNTHETIC
 from transformer.data.tokenizer import Tokenizer, check_tokenizer_use
 
-MAX_KEPT = 200_000  # pairs of an epoch's segmentations: some 60 MB
+MAX_KEPT = 200_000  # pairs whose segmentations are kept for an epoch: about 60 MB
 
 
 class ResampledSplit(Split):
     """The pairs of a split with random segmentations (`bpe_dropout`; see `SubwordSampler.sample`).
 
-    A pair's segmentation depends on `seed`, epoch and index alone. An epoch begins by segmenting all pairs for their
-    lengths, from which batches are formed. A split of at most MAX_KEPT pairs keeps them in memory for the epoch; of a
-    larger one each batch segments its pairs again.
+    A pair's segmentation depends only on `seed`, epoch and index. At the beginning of an epoch all pairs are segmented,
+    because batches are formed by length. A split with at most MAX_KEPT pairs keeps them in memory for the epoch; a
+    larger one segments the pairs of each batch again.
     """
 
     resampled_each_epoch = True
@@ -38,7 +38,7 @@ class ResampledSplit(Split):
     ) -> None:
         self.split, self.tokenizers, self.bpe_dropout = split, tokenizers, bpe_dropout
         self.longest_side, (self.seed, *self.more_seeds) = longest, seed
-        # Of an epoch: all lengths, and the pairs if they are kept.
+        # For the present epoch: all lengths, and the pairs if they are kept.
         self._lengths: tuple[int, Lengths] | None = None
         self._kept: list[tuple[IntArray, IntArray]] = []
 
@@ -47,11 +47,11 @@ class ResampledSplit(Split):
 
     @property
     def longest(self) -> int:
-        """However a pair is segmented."""
+        """The limit for all segmentations."""
         return self.longest_side
 
     def lengths(self, epoch: int) -> Lengths:
-        # Needed twice before the first epoch: to count its batches, and to form them.
+        # Kept, because the first epoch needs them twice: to count its batches, and to form them.
         if self._lengths is None or self._lengths[0] != epoch:
             self._lengths, self._kept = None, []
             pairs: Iterable[tuple[IntArray, IntArray]] = (self.pair(epoch, index) for index in range(len(self)))
@@ -77,13 +77,13 @@ class ResampledSplit(Split):
 
 
 class DrawnSplit(Split):
-    """`in_epoch` pairs of a split in every epoch. All pairs are shuffled and used up before any comes again; `seed` and
+    """`in_epoch` pairs of a split in every epoch. All pairs are shuffled and used before one is used again; `seed` and
     the round decide the order."""
 
     def __init__(self, split: Split, in_epoch: int, seed: Sequence[int]) -> None:
         self.split, self.in_epoch, self.seed = split, in_epoch, seed
         self.resampled_each_epoch = in_epoch != len(split) or split.resampled_each_epoch
-        self._drawn: tuple[int, NDArray[np.int64]] | None = None  # of an epoch
+        self._drawn: tuple[int, NDArray[np.int64]] | None = None  # an epoch and its indices
 
     def __len__(self) -> int:
         return self.in_epoch
@@ -93,7 +93,7 @@ class DrawnSplit(Split):
         return self.split.longest
 
     def drawn(self, epoch: int) -> NDArray[np.int64]:
-        """The indices that an epoch's pairs have in the split."""
+        """The indices of an epoch's pairs in the split."""
         if self._drawn is None or self._drawn[0] != epoch:
             total = len(self.split)
             rounds, places = np.divmod(np.arange(epoch * self.in_epoch, (epoch + 1) * self.in_epoch), total)
@@ -148,16 +148,16 @@ class JoinedSplit(Split):
 
 
 def pairs_per_epoch(pairs: Sequence[int], temperature: float) -> list[int]:
-    """How many of all pairs of an epoch each direction has: in proportion to (its own pairs)^(1/temperature), so that
-    those of few pairs come more often (Arivazhagan et al. 2019, section 4.2); 1 is as many as there are."""
+    """The number of pairs of each direction in an epoch: in proportion to (its own pairs)^(1/temperature), so that
+    directions with few pairs come more often (Arivazhagan et al. 2019, section 4.2); with 1, its own number."""
     weights = [(count / sum(pairs)) ** (1 / temperature) for count in pairs]
     return [max(1, round(sum(pairs) * weight / sum(weights))) for weight in weights]
 
 
 def build_training_split(data: TranslationData, bpe_dropout: float) -> Split:
-    """The training pairs as the settings say. Raises ValueError where the tokenizers cannot do it."""
+    """The training pairs for the settings. Raises ValueError if the tokenizers do not allow them."""
     source, settings = data.source_tokenizer, data.settings
-    # Of a pretrained model's tokenizers the settings do not tell.
+    # The settings do not describe the tokenizers of a pretrained model.
     is_joint = source.model == data.target_tokenizer.model
     check_tokenizer_use(source.kind, is_joint, len(settings.all_directions), bpe_dropout, settings.placeholders)
 

@@ -1,5 +1,5 @@
-"""Variants of training pairs, from which a model learns what a corpus shows too rarely: to carry placeholders over, and
-to read what people type (small letters, no full stop, a single word)."""
+"""Variants of training pairs, for text that is too rare in a corpus: with placeholders, or in the way that people type
+(small letters, no full stop, a single word)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from transformer.data.placeholders import PLACEHOLDERS
 from transformer.data.text_files import Pair
 from transformer.data.words import WITHOUT_SPACES_PATTERN
 
-# A word translates another if it is linked to it so often, and in this share of its own links.
+# A word is a translation of another if it is linked to it at least this often, and in this share of the other's links.
 MIN_LINKS, MIN_SHARE = 3, 0.3
 MAX_FREQUENCY = 1 / 500  # of the words of all sentences: a more frequent one is an article, a pronoun, a preposition
 MAX_PLACEHOLDERS = 3  # of a variant
@@ -21,8 +21,8 @@ Vary = Callable[[Pair, Sequence[Link], Random], Pair | None]
 
 
 def with_placeholders(pair: Pair, links: Sequence[Link], random: Random) -> Pair | None:
-    """One to three words and their translations become the same placeholders, or a placeholder is put before and behind
-    a word and its translation, as tags stand there."""
+    """Replaces one to three words and their translations by the same placeholders; or puts a placeholder before and one
+    after a word and its translation, like tags."""
     if not links:
         return None
     chosen = random.sample(links, min(len(links), random.randint(1, MAX_PLACEHOLDERS)))
@@ -39,7 +39,7 @@ def with_placeholders(pair: Pair, links: Sequence[Link], random: Random) -> Pair
 
 
 def as_typed(pair: Pair, links: Sequence[Link], random: Random) -> Pair | None:
-    """Without the marks at the end of both, or with a source in small letters, or both; or a single word and its
+    """The pair without punctuation at the end, or with its source in small letters, or both; or a single word and its
     translation."""
     source, target = pair
     kind = random.choice(("small", "no end", "small, no end", "word"))
@@ -62,7 +62,7 @@ def _bare(text: str) -> list[str]:
 
 
 class Dictionary:
-    """The words of the sources, in small letters: how often each is there, and its likely translations."""
+    """The words of the sources, in small letters, with their counts and their likely translations."""
 
     def __init__(self, pairs: Sequence[Pair], alignments: Sequence[Sequence[Link]]) -> None:
         links: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -79,8 +79,8 @@ class Dictionary:
         self.common = MAX_FREQUENCY * self.counts.total()
 
     def sure(self, pair: Pair, links: Sequence[Link]) -> list[Link]:
-        """The links of one word to one that are the same or stand in the dictionary. The most frequent words, which are
-        articles and the like, have no part, nor does text that is written without spaces."""
+        """The links of one word to one other that is equal or a translation in the dictionary. The most frequent words
+        (articles and the like) and text that is written without spaces are left out."""
         source, target = map(_bare, pair)
         times, sure = Counter(place for place, _ in links), list[Link]()
         for place, other in links:
@@ -93,10 +93,10 @@ class Dictionary:
 
 
 def read_variants(corpus: DataSettings) -> Iterator[Pair]:
-    """Of a share of the training pairs a variant each: `data.placeholders` with placeholders, `data.robust` as people
-    type. They are drawn by the pair's number, the same in every run."""
+    """A variant for a share of the training pairs: for `data.placeholders` with placeholders, for `data.robust` in the
+    way that people type. The draws depend on the pair's number and are the same in every run."""
     total = sum(1 for _ in corpus.read("train"))
-    step = -(-total // MAX_COUNTED)  # of a large corpus some pairs have all variants
+    step = -(-total // MAX_COUNTED)  # in a large corpus only some pairs have variants
     pairs = [pair for number, pair in enumerate(corpus.read("train")) if number % step == 0]
     alignments = word_alignments(pairs)
     dictionary = Dictionary(pairs, alignments)

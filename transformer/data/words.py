@@ -1,4 +1,4 @@
-"""Lines as they are in the files, and what is compared of them: words, letters, trigrams."""
+"""Lines of the files, unchanged, and the parts for comparing them: words, letters, trigrams."""
 
 import gzip
 import re
@@ -15,16 +15,16 @@ from transformer.data.config import DataSettings
 from transformer.data.languages import marks
 from transformer.data.text_files import Pair, is_packed, read_raw_pairs
 
-# Scripts written without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese), but for their punctuation: each
+# Scripts written without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese), without their punctuation: each
 # character counts as a word.
 WITHOUT_SPACES = r"\u0e00-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17e0-\u17e9\u3040-\u30ff\u3400-\u9fff"
 WITHOUT_SPACES_PATTERN = re.compile(f"[{WITHOUT_SPACES}]")
-# Of the tables of hashed trigrams: as many as a language needs, few enough for any machine.
+# The size of tables of hashed trigrams: enough for a language, and small enough for any machine.
 BUCKETS = 1 << 18
 
 
 class Line(NamedTuple):
-    """A pair: its `number`, from 1; `raw`, as it is in the files, without line ends; `text`, as training reads it."""
+    """A pair: its `number`, from 1; `raw`: unchanged, without line ends; `text`: as training reads it."""
 
     number: int
     raw: Pair
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def read_raw(corpus: DataSettings, split: str) -> Iterator[Line]:
-    """Every pair of a split. Raises ValueError, as training would, for files that cannot be read."""
+    """Every pair of a split. Raises ValueError, as in training, for files that cannot be read."""
     pairs = read_raw_pairs(corpus.files(split), *corpus.languages, corpus.columns)
     for number, (source, target) in enumerate(pairs, 1):
         yield Line(number, (source, target), (source.strip(), target.strip()))
@@ -47,7 +47,7 @@ def has_byte_order_mark(path: Path) -> bool:
 def _word() -> re.Pattern[str]:
     """Letters with the marks that belong to them, or one character of a script that is written without spaces."""
     letter = rf"[^\W{WITHOUT_SPACES}]"
-    mark = rf"(?![\0-\u02ff])[{marks()}]"  # the first says at once of most characters that they are none
+    mark = rf"(?![\0-\u02ff])[{marks()}]"  # the first part quickly excludes most characters
     return re.compile(rf"[{WITHOUT_SPACES}]|{letter}+(?:{mark}{letter}*)*")
 
 
@@ -57,7 +57,7 @@ def words_with_numbers(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """The same where every number is 0."""
+    """The words of a text, with every number as 0."""
     return [re.sub(r"\d+", "0", word) for word in words_with_numbers(text)]
 
 
@@ -66,7 +66,7 @@ def letters(text: str) -> int:
 
 
 def trigrams(text: str) -> NDArray[np.int64]:
-    """The numbers of the buckets of a text's character trigrams, in lower case."""
+    """The buckets of a text's character trigrams, in lower case."""
     codes = np.frombuffer(f" {text.lower()} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
     if len(codes) < 3:
         return np.zeros(0, np.int64)

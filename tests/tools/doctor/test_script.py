@@ -169,7 +169,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     ("pairs", "said"),
     others_long(
         [
-            ([(english, german) for german, english in toy_pairs()], "of a table without names say data.columns=[2,1]"),
+            ([(english, german) for german, english in toy_pairs()], "a table without names give data.columns=[2,1]"),
             ([(f"{german} \ufffd", english) for german, english in toy_pairs()], "a cleaned copy would have no pair"),
         ]
     ),
