@@ -70,8 +70,8 @@ def test_the_weights_that_follow_the_words_are_chosen() -> None:
     [
         ("0-0\n", r"has 1 lines, the corpus 2 pairs"),
         ("0-0\n0-0 x\n", r"line 2: x is no link"),
-        ("1-1\n0-1\n", r"line 2: 0-1 is of a word that the pair does not have"),
-        ("1-1\n1-0\n", r"line 2: 1-0 is of a word that the pair does not have"),
+        ("1-1\n0-1\n", r"line 2: 0-1 names a word that the pair does not have"),
+        ("1-1\n1-0\n", r"line 2: 1-0 names a word that the pair does not have"),
     ],
 )
 def test_a_gold_file_of_other_pairs_is_told_with_its_line(tmp_path: Path, content: str, said: str) -> None:

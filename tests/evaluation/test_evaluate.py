@@ -222,7 +222,7 @@ def test_scores_of_other_sentences_by_the_same_name_are_shown_before_they_go(
     for reference in ("a", "a", "b"):
         assert not caplog.text
         write(tmp_path, "own", reference)
-    assert "the scores {'chrf': 100.0} of own were of other sentences: replaced" in caplog.text
+    assert "the scores {'chrf': 100.0} of own were for other sentences: replaced" in caplog.text
 
 
 def test_splits_that_are_evaluated_at_once_are_all_kept(tmp_path: Path) -> None:

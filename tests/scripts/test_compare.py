@@ -158,7 +158,7 @@ def test_translations_of_another_search_are_named_as_such(
     caplog.set_level("INFO")
     folder = copied(home, "again")
     evaluated("again", "--method", "greedy", "--max-length", "3")
-    assert "again/hypotheses.test.txt was replaced: it held other translations" in caplog.text
+    assert "again/hypotheses.test.txt was replaced: it had other translations" in caplog.text
     assert (folder / "hypotheses.test.txt").read_text(encoding="utf-8") != (
         home / "sweep/0/hypotheses.test.txt"
     ).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How good word alignments are, and which cross-attention weights of a model align best."""
+"""Scores word alignments, and finds the cross-attention weights of a model that align best."""
 
 import re
 from collections.abc import Sequence
@@ -12,26 +12,26 @@ from transformer.inference.translator import Translator
 from transformer.inference.word_alignment import align
 from transformer.printing import print_safely
 
-# By what the cross-attention weights of a run are judged: so many validation pairs, and so many training pairs that a
-# statistical aligner learns from. More do not change the choice (docs/alignments.md).
+# The numbers of validation pairs for judging the cross-attention weights of a run, and of training pairs from which a
+# statistical aligner learns. More do not change the choice (docs/alignments.md).
 MAX_VALIDATION_PAIRS, MAX_TRAINING_PAIRS = 100, 1000
 
 
 class Gold(NamedTuple):
-    """The links a sentence pair should have: those that must be there, and all that may be (Och and Ney 2003)."""
+    """The correct links of a sentence pair: those that must be found, and all that may be found (Och and Ney 2003)."""
 
     sure: set[Link]
     possible: set[Link]
 
 
 def read_gold(path: Path, pairs: Sequence[Pair]) -> list[Gold]:
-    """Reads the links of each pair from a line, "i-j" where sure and "ipj" where possible, words counted from 0.
+    """Reads the links of each pair from a line: "i-j" is sure and "ipj" possible, with words counted from 0.
 
-    Raises ValueError, which names the line, for what is no link and for a word that is not there.
+    Raises ValueError with the line for text that is no link, and for the number of a word that does not exist.
     """
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
-        raise ValueError(f"{path} has {len(lines):,} lines, the corpus {len(pairs):,} pairs: they belong together")
+        raise ValueError(f"{path} has {len(lines):,} lines, the corpus {len(pairs):,} pairs: both must be equal")
     gold = []
     for number, (line, (source, target)) in enumerate(zip(lines, pairs, strict=True), 1):
         links: dict[Link, str] = {}
@@ -43,7 +43,7 @@ def read_gold(path: Path, pairs: Sequence[Pair]) -> list[Gold]:
                 )
             if int(link[1]) >= len(source.split()) or int(link[3]) >= len(target.split()):
                 raise ValueError(
-                    f"{path}, line {number}: {text} is of a word that the pair does not have; words count from 0"
+                    f"{path}, line {number}: {text} names a word that the pair does not have; words count from 0"
                 )
             ends = int(link[1]), int(link[3])
             links[ends] = "-" if links.get(ends) == "-" else link[2]  # a sure link is possible too
@@ -68,14 +68,15 @@ def error_rates(translator: Translator, pairs: Sequence[Pair], gold: Sequence[Go
 
 
 def show_error_rates(translator: Translator, split: str, pairs: Sequence[Pair], gold: Sequence[Gold]) -> None:
-    """Prints `error_rates`, and which weights the translator takes for its word alignments."""
+    """Prints `error_rates`, and marks the weights that the translator uses for its word alignments."""
     chosen = translator.alignment or default_head(translator.model.config)
     for head, rate in error_rates(translator, pairs, gold).items():
         print_safely(f"{split} alignment error rate {rate:.1f}   {head}{'   (chosen)' if head == chosen else ''}")
 
 
 def best_head(translator: Translator, validation: Sequence[Pair], training: Sequence[Pair]) -> AlignmentHead:
-    """The weights that agree best with a statistical aligner on validation pairs; it learns from training pairs too."""
+    """The weights that agree best with a statistical aligner on validation pairs; it also learns from training
+    pairs."""
     judged = list(validation[:MAX_VALIDATION_PAIRS])
     links = word_alignments([*judged, *training[:MAX_TRAINING_PAIRS]])[: len(judged)]
     rates = error_rates(translator, judged, [Gold({*found}, {*found}) for found in links])

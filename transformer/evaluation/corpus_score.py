@@ -1,4 +1,4 @@
-"""A score of a corpus that comes in parts, on one process or several."""
+"""The score of a corpus that is processed in parts, by one process or several."""
 
 import sacrebleu.metrics
 import torch
@@ -9,10 +9,10 @@ from transformer.evaluation.metrics import METRICS
 
 
 class CorpusScore(Metric):
-    """A metric of METRICS over a corpus that comes in parts.
+    """A metric of METRICS for a corpus that is processed in parts.
 
-    Its state is sacrebleu's sufficient statistics (of BLEU matched and possible n-grams and both lengths), which are
-    summed over parts and processes: the value is sacrebleu's on the whole text however it was split.
+    Its state is sacrebleu's sufficient statistics (for BLEU: matched and possible n-grams and both lengths), which are
+    summed over parts and processes: so the value is sacrebleu's value for the whole text.
     """
 
     full_state_update = False
@@ -37,5 +37,5 @@ class CorpusScore(Metric):
 
     @property
     def signature(self) -> str:
-        """How sacrebleu computes it."""
+        """sacrebleu's signature, which says how it was computed."""
         return str(self.metric.get_signature())

@@ -1,4 +1,4 @@
-"""Scores a translator: `evaluate` is the one way to a score. Below it, what scripts/evaluate.py reads and writes."""
+"""Scores a translator: `evaluate` computes all scores. Below it are the files of scripts/evaluate.py."""
 
 import logging
 import math
@@ -27,13 +27,13 @@ from transformer.processes import gather, place
 from transformer.run import Run
 
 log = logging.getLogger(__name__)
-MAX_LOSS = 700  # exp of a larger one is no float
-CHUNK = 256  # sentences translated between two calls of `on_progress`; more where a batch takes many
+MAX_LOSS = 700  # exp of a larger loss overflows
+CHUNK = 256  # sentences translated between two calls of `on_progress`; more if batches are large
 
 
 class Evaluation(NamedTuple):
-    """The translations of all texts, their scores, where asked for the loss of the references (nats a token, the end
-    symbol included), and how many translations were cut at their length limit."""
+    """The translations of all texts, their scores, the loss of the references if it was wanted (nats per token, with
+    the end symbol), and how many translations were cut at their length limit."""
 
     hypotheses: list[str]
     scores: Scores
@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
     @property
     def perplexity(self) -> float | None:
         """1 / the geometric mean of the probabilities of all tokens of the references; None if it was not computed, or
-        is no number."""
+        is infinite or nan."""
         return math.exp(self.loss) if self.loss is not None and self.loss < MAX_LOSS else None
 
 
@@ -56,21 +56,21 @@ def evaluate(
     with_loss: bool = False,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
-    """Translates and scores pairs of source and reference: the one way to a score, while training and after it.
+    """Translates and scores pairs of source and reference, during training and after it.
 
-    Several processes take a share of the sentences each, and all of them return all of it. Each calls `on_progress`
-    equally often, with how many of its sentences are done and how many there are.
+    Each of several processes takes a share of the sentences, and all of them return the whole result. All call
+    `on_progress` equally often, with the number of their finished sentences and of all their sentences.
     """
     rank, processes = place()
-    # Each chunk has sentences of like length, the longest first: memory runs out at once if it does.
+    # Each chunk has sentences of similar length, the longest first, so that a lack of memory is found at once.
     mine = sorted(range(len(pairs)), key=lambda index: -len(pairs[index][0]))[rank::processes]
     one = translator if isinstance(translator, Translator) else translator.translator
     total, size = -(-len(pairs) // processes), max(CHUNK, (batch_tokens or one.default_batch_tokens) // 8)
-    # The states are summed on the device that the processes speak over.
+    # The states are summed on the device over which the processes communicate.
     device = one.device if one.device.type == "cuda" else torch.device("cpu")
     language = scored_language(one.target_language, (reference for _, reference in pairs))
     scores = {name: CorpusScore(name, language).to(device) for name in metrics}
-    # A loss that is no number stays so; by default it would be left out.
+    # A loss of nan stays nan; by default torchmetrics would leave it out.
     loss, hypotheses, cut = MeanMetric(nan_strategy=math.nan).to(device), dict[int, str](), set[int]()
     for start in range(0, total, size):
         indices = mine[start : start + size]
@@ -99,7 +99,7 @@ def cut_note(found: Evaluation) -> str | None:
 
 
 class Texts(NamedTuple):
-    """What is translated, its references, and the name under which the results are kept."""
+    """The texts to translate, their references, and the name for the results."""
 
     name: str
     sources: list[str]
@@ -110,7 +110,7 @@ class Texts(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Tells these pairs from all others."""
+        """A hash that identifies these pairs."""
         return f"{hash64(*self.sources, *self.references):016x}"
 
 
@@ -120,7 +120,7 @@ def _texts(name: str, pairs: Iterable[Pair]) -> Texts:
 
 
 def _is_tested(split: str, digest: str, run: Run) -> bool:
-    """Whether these are the files that the run was tested on under the name `split`, as far as it tells."""
+    """Whether the run was tested on these files under the name `split`; true if its results do not say."""
     try:
         return bool(read_json(run.results)["corpus"].get(split, digest) == digest)
     except (OSError, ValueError, KeyError, AttributeError):
@@ -128,7 +128,7 @@ def _is_tested(split: str, digest: str, run: Run) -> bool:
 
 
 def _own_name(split: str, is_own: bool, corpus: str = "other") -> str:
-    """`split`, unless the run was tested on other files of this name, whose translations must stay."""
+    """`split`, or another name if the run was tested on other files with this name: their translations must stay."""
     name = split if is_own else f"{corpus}.{split}"
     if Path(name).name != name or name.startswith(".") or not name.isprintable():
         raise ValueError(f"results cannot be called {name}: it cannot be part of a file's name")
@@ -136,7 +136,7 @@ def _own_name(split: str, is_own: bool, corpus: str = "other") -> str:
 
 
 def read_texts(settings: EvaluationSettings, run: Run, languages: Direction, directions: Sequence[Direction]) -> Texts:
-    """Read what is to be scored by a translator of `run` in one of its `directions`: files, or a split of the run's
+    """Reads the texts to score with a translator of `run` in one of its `directions`: files, or a split of the run's
     corpus. UsageError for a split in another direction."""
     if settings.input and settings.reference:
         files = [Path(settings.input), Path(settings.reference)]
@@ -146,7 +146,7 @@ def read_texts(settings: EvaluationSettings, run: Run, languages: Direction, dir
         )
     if not run.config.exists():
         raise FileNotFoundError(
-            f"{run.folder} holds no {run.config.name} that names a corpus: give --input and --reference"
+            f"{run.folder} has no {run.config.name} that names a corpus: give --input and --reference"
         )
     corpus, split = corpus_of(run, settings.cache), settings.split or "test"
     asked, name = corpus.find_split(split)
@@ -154,19 +154,19 @@ def read_texts(settings: EvaluationSettings, run: Run, languages: Direction, dir
         source, target = asked.languages
         raise UsageError(f"--split {split}: give --split {name} --source {source} --target {target}")
     one = corpus.in_direction(languages)
-    # Another direction has a name of its own, as the same sentences are translated in several.
+    # Each direction has a name of its own, because several directions may translate the same sentences.
     unique = name if languages == corpus.languages else split_name(name, languages)
     is_tested = _is_tested(unique, one.digest(name), run)
     if not is_tested:
         log.warning(
-            "the sentences of --split %s are not those that %s was tested on: they have changed since", name, run.folder
+            "the sentences of --split %s are not those that %s was tested on: they have changed", name, run.folder
         )
     return _texts(_own_name(unique, is_tested, corpus.name), one.read(name))
 
 
 def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]:
-    """Read what stands in `path`, if it is of the checkpoint (or the several) with this sha256; the values `by_split`
-    are dicts."""
+    """The content of `path`, if it is about the checkpoint (or checkpoints) with this sha256; the values of the keys
+    `by_split` are dicts."""
     try:
         results = read_json(path)
     except (OSError, ValueError):
@@ -177,18 +177,18 @@ def _earlier(path: Path, digest: str, by_split: Iterable[str]) -> dict[str, Any]
 
 
 def show_scores(split: str, found: Evaluation) -> None:
-    """Prints each score, its signature, by which others can compute the same, the perplexity of the references, and how
-    many translations were cut."""
+    """Prints each score with its signature (so that others can compute the same), the perplexity of the references, and
+    how many translations were cut."""
     for name, value in found.scores.values.items():
         print_safely(f"{split} {METRICS[name].label} {value:.2f}   {found.scores.signatures[name]}")
     if found.perplexity is not None:
-        print_safely(f"{split} perplexity {found.perplexity:.2f} of the references, by token")
+        print_safely(f"{split} perplexity {found.perplexity:.2f} of the references, per token")
     if note := cut_note(found):
         print_safely(f"{split}: {note}")
 
 
 class Origin(NamedTuple):
-    """What has made translations: models, the sha256 of their files, and how they searched and chose."""
+    """The origin of translations: models, the sha256 of their files, and the settings of their search and choice."""
 
     checkpoints: Sequence[Path]
     digest: str
@@ -197,13 +197,13 @@ class Origin(NamedTuple):
     is_zero_shot: bool = False
 
     def how(self) -> dict[str, Any]:
-        """The settings of the search, and of the choice if one was made."""
+        """The settings of the search, and of the choice if there was one."""
         return asdict(self.search) | (asdict(self.choice) if self.choice.choose != "score" else {})
 
 
 def write_evaluation(run: Run, texts: Texts, found: Evaluation, origin: Origin, seconds: float) -> None:
-    """Write hypotheses.<split>.txt and evaluation.json, beside what the same checkpoint, by its digest, gave on other
-    splits; `zero_shot` in it names those of a direction that was not trained."""
+    """Writes hypotheses.<split>.txt, and adds the scores to evaluation.json, which keeps the results of the same
+    checkpoint (by its digest) on other splits; `zero_shot` names splits of a direction that was not trained."""
     results = {
         texts.name: found.scores.to_dict(),
         "checkpoint": " ".join(map(str, origin.checkpoints)),
@@ -219,12 +219,12 @@ def write_evaluation(run: Run, texts: Texts, found: Evaluation, origin: Origin, 
     file = run.hypotheses_file(texts.name)
     with run.evaluation_lock():
         if run.write_hypotheses(texts.name, found.hypotheses):
-            log.info("%s was replaced: it held other translations", file)
+            log.info("%s was replaced: it had other translations", file)
         earlier = _earlier(run.evaluation, origin.digest, by_split)
         others = earlier.get(texts.name)
         if isinstance(others, dict) and earlier["texts"].get(texts.name, texts.digest) != texts.digest:
             values = {key: value for key, value in others.items() if key in METRICS}
-            log.warning("the scores %s of %s were of other sentences: replaced", values, texts.name)
+            log.warning("the scores %s of %s were for other sentences: replaced", values, texts.name)
         by_name = {key: earlier.get(key, {}) | {texts.name: value} for key, value in by_split.items()}
         results = earlier | results | by_name
         if origin.is_zero_shot:

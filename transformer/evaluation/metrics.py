@@ -1,4 +1,4 @@
-"""The numbers that a user reads: BLEU, chrF and TER, all of them sacrebleu's own, with signatures.
+"""The metrics: BLEU, chrF and TER, all of them by sacrebleu, with signatures.
 
 To add one: its line in METRICS here, and its name in `metrics:`.
 """
@@ -18,24 +18,24 @@ from transformer.data.languages import HAN, KANA, LANGUAGE_SAMPLE, base_language
 
 @dataclass(frozen=True)
 class Metric:
-    """`label` is how people write it; `build` makes sacrebleu's metric for texts of a target language."""
+    """`label` is the name for people; `build` makes sacrebleu's metric for texts in a target language."""
 
     label: str
     build: Callable[[str], sacrebleu.metrics.base.Metric]
     higher_is_better: bool = True
 
 
-# The languages for which sacrebleu has tokenizers of BLEU, and TER rules of its own.
+# The languages for which sacrebleu has tokenizers for BLEU, and special rules for TER.
 SEGMENTERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-# Languages without spaces between words for which it has none: every character counts as a word.
+# Languages without spaces between words for which sacrebleu has no tokenizer: every character counts as a word.
 BY_CHARACTER = ("th", "lo", "km", "my")
-# Their scripts, for references in them whose code names another language or none.
+# Their scripts, for references with these letters and another code.
 SCRIPTS = {"HANGUL": "ko", "THAI": "th", "LAO": "lo", "KHMER": "km", "MYANMAR": "my"}
 
 
 def scored_language(code: str, references: Iterable[str]) -> str:
-    """The language by whose rules words are counted: that of the code, unless these are the usual ones and the
-    references are written without spaces."""
+    """The language whose rules are used to count words: that of the code, or, if this has no special rules, one that
+    fits the script of the references."""
     if (language := base_language(code)) in (*SEGMENTERS, *BY_CHARACTER):
         return language
     texts = list(islice(references, LANGUAGE_SAMPLE))
@@ -47,9 +47,9 @@ def scored_language(code: str, references: Iterable[str]) -> str:
 
 @cache
 def bleu(language: str) -> BLEU:
-    """BLEU with the tokenizer of the target language.
+    """BLEU with the tokenizer for the target language.
 
-    Raises ValueError that says what to install for Japanese and Korean.
+    Raises ValueError if the package for Japanese or Korean is not installed.
     """
     code = base_language(language)
     try:
@@ -59,7 +59,7 @@ def bleu(language: str) -> BLEU:
 
 
 def chrf(language: str) -> CHRF:
-    """chrF, which is the same for all languages."""
+    """chrF; it is the same for all languages."""
     return CHRF()
 
 
@@ -81,7 +81,7 @@ METRICS: Registry[Metric] = Registry(
 
 @dataclass(frozen=True)
 class MetricSettings(Settings):
-    """Which metrics; the first is the one that tells which of two systems is better."""
+    """The metrics; the first decides which of two systems is better."""
 
     metrics: Annotated[list[Annotated[str, METRICS]], OFF_CARD] = setting(["bleu", "chrf", "ter"])
     """bleu | chrf | ter, the most important first"""
@@ -89,7 +89,7 @@ class MetricSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.metrics:
-            raise SettingError("metrics", f" names none: choose some of {', '.join(METRICS)}")
+            raise SettingError("metrics", f" is empty: choose some of {', '.join(METRICS)}")
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class Scores:
         return self.values[metric]
 
     def to_dict(self) -> dict[str, Any]:
-        """As files have it: {"bleu": 31.2, …, "signatures": {"bleu": "nrefs:1|…", …}}."""
+        """The format of files: {"bleu": 31.2, …, "signatures": {"bleu": "nrefs:1|…", …}}."""
         return {**self.values, "signatures": self.signatures}
 
     @classmethod
     def from_dict(cls, plain: Any, path: str) -> "Scores":
-        """Reads what `to_dict` wrote, strictly. Raises ValueError that names the `path`."""
+        """Reads and checks the format of `to_dict`. Raises ValueError that names the `path`."""
         if not isinstance(plain, dict):
             raise ValueError(f"{path} must be scores by metric, not {shown(plain)}")
         values = {key: value for key, value in plain.items() if key != "signatures"}
@@ -123,14 +123,14 @@ class Scores:
 
 
 def build_metrics(names: Iterable[str], language: str) -> dict[str, sacrebleu.metrics.base.Metric]:
-    """sacrebleu's metric of each name in METRICS, for a `scored_language`. ValueError if a package is missing."""
+    """sacrebleu's metric for each name in METRICS, for a `scored_language`. ValueError if a package is missing."""
     return {name: METRICS[name].build(language) for name in names}
 
 
 def score(hypotheses: list[str], references: list[str], language: str, metrics: Iterable[str]) -> Scores:
-    """Scores one hypothesis a sentence against one reference a sentence; `metrics` are names in METRICS.
+    """Scores one hypothesis per sentence against one reference per sentence; `metrics` are names in METRICS.
 
-    Raises ValueError where their numbers differ or there are none.
+    Raises ValueError if their numbers differ or are 0.
     """
     if len(hypotheses) != len(references) or not references:
         raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references")

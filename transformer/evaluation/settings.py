@@ -1,4 +1,4 @@
-"""What to evaluate or to compare, and where the results go: settings, read without torch."""
+"""Settings of evaluate and compare, read without torch."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,7 +10,7 @@ from transformer.inference.settings import InferenceSettings, Precision
 
 @dataclass(frozen=True)
 class EvaluationSettings(MetricSettings):
-    """What is scored, in which languages and by which metrics: a split of the run's corpus, or files."""
+    """The texts to score (a split of the run's corpus, or files), their languages, and the metrics."""
 
     split: str | None = None
     """test | validation | train | a key of data.extra_tests; by default test"""
@@ -21,7 +21,7 @@ class EvaluationSettings(MetricSettings):
     alignments: Annotated[str, PATH] | None = None
     """a file of word alignments of these pairs: adds the alignment error rate of every layer and head"""
     source: str | None = None
-    """the language of the text; with --target it chooses a direction of a model that has learned several"""
+    """the language of the text; with --target it chooses one of several directions of a model"""
     target: str | None = None
     """the language to translate into"""
     output: Annotated[str, PATH] | None = None
@@ -33,31 +33,31 @@ class EvaluationSettings(MetricSettings):
         super().__post_init__()
         if (self.input is None) != (self.reference is None):
             missing, given = ("input", "reference") if self.input is None else ("reference", "input")
-            raise SettingError(missing, f" is missing: it goes together with --{given}")
+            raise SettingError(missing, f" is missing: --{given} needs it")
         if self.input and self.split:
-            raise SettingError("split", " means sentences of the run's corpus, --input your own: leave one of them out")
+            raise SettingError("split", " is for the run's corpus, --input for your own file: leave one of them out")
 
 
 @dataclass(frozen=True)
 class EvaluationInference(InferenceSettings):
-    """As all translations are made, but exactly."""
+    """The same as for translating, but with an exact precision by default."""
 
     precision: Precision = "float32"
-    """float32: the same score on every machine | bfloat16 | float16 | auto: as translate.py chooses"""
+    """float32: the same score on every machine | bfloat16 | float16 | auto: as in translate.py"""
 
 
 @dataclass(frozen=True)
 class CompareSettings(Settings):
-    """Which sentences are compared, how often they are drawn, and what is shown and written."""
+    """The sentences to compare, the number of random draws, and the output."""
 
     split: str = "test"
-    """what all runs have translated: test | a key of data.extra_tests | in one direction: test.fr-en"""
+    """a split that all runs have translated: test | a key of data.extra_tests | in one direction: test.fr-en"""
     sentences: Annotated[int, ">= 0", "<= 1000000"] = 5
-    """how many of the sentences that differ most are shown"""
-    resamples: Annotated[int, ">= 40", "<= 100000"] = 1000  # of fewer no fortieth can be left out at either end
-    """of the paired bootstrap"""
+    """show this number of sentences, those that differ most"""
+    resamples: Annotated[int, ">= 40", "<= 100000"] = 1000  # at least 40, because a fortieth is left out at both ends
+    """the number of resamples of the paired bootstrap"""
     trials: Annotated[int, ">= 1", "<= 1000000"] = 10000
-    """of approximate randomization"""
+    """the number of trials of approximate randomization"""
     comet: str | None = None
     """a COMET model (Unbabel/wmt22-comet-da, or a .ckpt): needs the program comet-score"""
     output: Annotated[str, PATH] | None = None
