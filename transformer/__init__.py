@@ -18,12 +18,12 @@ PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: importing torch takes seconds that `--help` does not need."""
+    """Imports a public name when it is first used: importing torch takes seconds, and `--help` does not need it."""
     if name in PLACES:
         return getattr(importlib.import_module(PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """The public names too, before they are asked for: `help` and the completion of a notebook look here."""
+    """Includes public names that are not imported yet, for `help` and the completion of a notebook."""
     return sorted({*globals(), *__all__})

@@ -1,11 +1,11 @@
-"""Typed settings: dataclasses that check themselves, read strictly from plain data, which may be an untrusted file's.
+"""Typed settings: dataclasses that check themselves, and are read strictly from plain data, which may be untrusted.
 
-A setting is declared once, with its type, what else is to be said of it, its default, and a sentence:
+A setting is declared once, with its type and annotations, its default, and a sentence:
 
     beam: Annotated[int, ">= 1", "<= 1000"] = 5
     \"\"\"hypotheses kept\"\"\"
 
-Beside a type stand bounds, a `Registry` whose names are the choices, and the marks PATH, FIXED and OFF_CARD.
+Annotations are bounds, a `Registry` with the allowed names, and the marks PATH, FIXED and OFF_CARD.
 """
 
 import dataclasses
@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 
 class UsageError(ValueError):
-    """A mistake in what a user has asked for; its message names the setting or file and the remedy."""
+    """A mistake of the user; its message names the setting or file and the remedy."""
 
 
 class SettingError(UsageError):
-    """A wrong value of the setting `key`; `problem` follows it, as in "model.heads" and "=0 must be >= 1"."""
+    """A wrong value of the setting `key`; the message is `key` and `problem`: "model.heads" and "=0 must be >= 1"."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(key, problem)
@@ -41,13 +41,12 @@ class SettingError(UsageError):
         return f"{self.key}{self.problem}"
 
     def within(self, section: str) -> "SettingError":
-        """The same error, with the setting named from outside its section."""
+        """The same error, with the section before the setting's name."""
         return SettingError(f"{section}.{self.key}".strip("."), self.problem)
 
 
 def import_named(place: str, extra: str = "") -> Any:
-    """What stands at "module:name". Raises UsageError where it needs a library that only `pip install '.[extra]'`
-    brings."""
+    """Imports "module:name". Raises UsageError if that needs a library of `pip install '.[extra]'` that is missing."""
     module, _, name = place.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -58,8 +57,8 @@ def import_named(place: str, extra: str = "") -> Any:
 
 
 class Registry(UserDict[str, T]):
-    """The choices of a setting by name. What is slow to import is registered as "module:name", and imported when it is
-    first asked for; `extra` is what to install for it."""
+    """The choices of a setting by name. A choice that is slow to import is registered as "module:name", and imported
+    when it is used; `extra` is the extra to install for it."""
 
     def __init__(self, choices: Mapping[str, Any] | None = None, *, extra: str = "", **more: Any) -> None:
         super().__init__(choices, **more)
@@ -69,7 +68,7 @@ class Registry(UserDict[str, T]):
         value: Any = self.data[name]
         return import_named(value, self.extra) if isinstance(value, str) else value
 
-    __hash__ = object.__hash__  # type: ignore[assignment]  # it stands within types: list[Annotated[str, METRICS]]
+    __hash__ = object.__hash__  # type: ignore[assignment]  # for types such as list[Annotated[str, METRICS]]
 
 
 class Mark(enum.Enum):
@@ -84,7 +83,7 @@ KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or f
 
 
 def shown(value: Any) -> str:
-    """A value as it is typed."""
+    """A value in the form that is typed."""
     if isinstance(value, list):
         return f"[{','.join(map(shown, value))}]"
     if isinstance(value, bool):
@@ -93,7 +92,7 @@ def shown(value: Any) -> str:
 
 
 def check_names(plain: dict[Any, Any], names: list[str]) -> None:
-    """Raises SettingError for a setting that is none of `names`."""
+    """Raises SettingError for a setting whose name is not in `names`."""
     for key in plain:
         if key not in names:
             near = get_close_matches(str(key), names, n=3)
@@ -111,7 +110,7 @@ def _choice(allowed: tuple[Any, ...], value: Any) -> Any:
 
 
 def _is_choice(hint: Any) -> bool:
-    """Whether a value of this type is one of some names."""
+    """Whether a value of this type is one of several names."""
     registry = typing.get_args(hint)[1] if typing.get_origin(hint) is typing.Annotated else None
     return typing.get_origin(hint) is Literal or isinstance(registry, Mapping)
 
@@ -151,8 +150,8 @@ def _read_dict(key_hint: Any, hint: Any, value: dict[Any, Any]) -> dict[str, Any
 
 def _read_float(value: numbers.Real) -> float:
     try:
-        number = float(value)  # one of NumPy's too, from Python
-    except OverflowError:  # of a whole number that is too large
+        number = float(value)  # also a number of NumPy, from Python
+    except OverflowError:  # for a whole number that is too large
         number = math.inf
     if not math.isfinite(number):
         raise SettingError("", f"={value} must be a finite number")
@@ -171,7 +170,7 @@ def _read(hint: Any, value: Any) -> Any:
         if value is None and type(None) in arguments:
             return None
         kinds = [argument for argument in arguments if argument is not type(None)]
-        if kinds == [int, float] and type(value) is int:  # a count, where a float is a share
+        if kinds == [int, float] and type(value) is int:  # a whole number is a count, a float a share
             return value
         return _read(kinds[-1], value)
     if origin is list and isinstance(value, list | tuple):
@@ -181,7 +180,7 @@ def _read(hint: Any, value: Any) -> Any:
     if hint is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
         return _read_float(value)
     if hint is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)  # one of NumPy's too, from Python
+        return int(value)  # also a number of NumPy, from Python
     if type(value) is hint:
         return value
     wanted = KINDS.get(hint) or ("a list, [A,B]" if origin is list else "settings by name, {NAME: VALUE}")
@@ -189,7 +188,7 @@ def _read(hint: Any, value: Any) -> Any:
 
 
 def read_value(hint: Any, value: Any, key: str = "") -> Any:
-    """`value` as the type `hint`. Raises SettingError, naming the setting `key`, that says what is allowed."""
+    """`value` as the type `hint`. Raises SettingError with the setting `key` and the allowed values."""
     try:
         return _read(hint, value)
     except SettingError as error:
@@ -197,8 +196,8 @@ def read_value(hint: Any, value: Any, key: str = "") -> Any:
 
 
 def read_fields(cls: type, plain: Any) -> dict[str, Any]:
-    """The fields of the dataclass `cls` from plain data, those that are missing with their defaults, for a class that
-    checks itself when it is built."""
+    """The fields of the dataclass `cls` from plain data, with defaults for missing ones, for a class that checks itself
+    when it is built."""
     fields = dataclasses.fields(cls)
     if not isinstance(plain, dict):
         inside = ", ".join(field.name for field in fields)
@@ -220,8 +219,8 @@ def read_fields(cls: type, plain: Any) -> dict[str, Any]:
 def from_dict(cls: type[T], plain: Any, path: str = "") -> T:
     """Reads a dataclass from plain dicts and scalars, strictly; `path` names the place in error messages ("": the top).
 
-    What is missing has its default. An unknown key, a wrong type or a value that is not allowed raises SettingError,
-    which says what is.
+    Missing settings get their defaults. An unknown key, a wrong type or a value that is not allowed raises
+    SettingError, which says what is allowed.
     """
     try:
         return cls(**read_fields(cls, plain))
@@ -230,7 +229,7 @@ def from_dict(cls: type[T], plain: Any, path: str = "") -> T:
 
 
 class Settings:
-    """A frozen dataclass whose values are checked and converted when it is built, from Python too."""
+    """A frozen dataclass whose values are checked and converted when it is built, also from Python."""
 
     def __post_init__(self) -> None:
         """Raises SettingError."""
@@ -244,10 +243,10 @@ def setting(default: Any) -> Any:
 
 
 def marked(cls: type, mark: Mark, above: str = "") -> Iterator[str]:
-    """The full names of all settings, or whole sections, that a dataclass declares with a mark."""
+    """The full names of all settings and sections of a dataclass with this mark."""
     for name, hint in typing.get_type_hints(cls, include_extras=True).items():
         said, parts = [hint], []
-        while said:  # within unions, lists and dicts too: dict[str, Annotated[str, PATH]]
+        while said:  # also within unions, lists and dicts: dict[str, Annotated[str, PATH]]
             one = said.pop()
             parts.append(one)
             said.extend(typing.get_args(one) if typing.get_origin(one) is not Literal else ())
@@ -260,8 +259,8 @@ def marked(cls: type, mark: Mark, above: str = "") -> Iterator[str]:
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings with those of `above` in place of those of `below`, one by one; a dataclass within `above` counts
-    as the dict of its fields."""
+    """Nested settings: each one from `above`, or else from `below`; a dataclass in `above` counts as the dict of its
+    fields."""
     merged = dict(below)
     for key, value in above.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -272,7 +271,7 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_values(settings: Any, values: Mapping[str, Any]) -> Any:
-    """Settings, as dataclasses within each other, with these values in place of their own, by full names."""
+    """Nested dataclasses of settings, with some values replaced; `values` has them by full names."""
     for name, value in values.items():
         section, _, rest = name.partition(".")
         if rest:
@@ -282,7 +281,7 @@ def with_values(settings: Any, values: Mapping[str, Any]) -> Any:
 
 
 def flatten(settings: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting of nested groups with its full name, as `group.key`."""
+    """Every setting of nested groups with its full name, `group.key`."""
     for key, value in settings.items():
         if isinstance(value, dict):
             yield from flatten(value, f"{above}{key}.")

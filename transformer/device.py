@@ -22,14 +22,14 @@ from transformer.machine import MachineSettings, MatmulPrecision
 
 log = logging.getLogger(__name__)
 
-# `medium` keeps a compiled kernel for every shape: it is worth that memory only if it is at least this much faster.
+# `medium` keeps a compiled kernel for every shape, which takes memory: it is used only if it is faster by this factor.
 MIN_SPEEDUP = 1.25
-# Between calls of torch, Python runs one thread at a time: more workers than these would wait for each other.
+# Between calls of torch, Python runs one thread at a time: more workers than this would wait for each other.
 MAX_WORKERS = 8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Instructions that multiply matrices of 16-bit numbers, as Linux names them and as people do. Without them torch
+# Instructions that multiply matrices of 16-bit numbers: the name in Linux, and the usual name. Without them torch
 # emulates these numbers, which is slower than float32.
 CPU_INSTRUCTIONS = {
     "bf16": {"amx_bf16": "AMX", "avx512_bf16": "AVX512_BF16", "bf16": "ARM BF16"},
@@ -38,23 +38,23 @@ CPU_INSTRUCTIONS = {
 
 
 def half_precision_type(precision: str) -> Literal["bf16", "fp16"] | None:
-    """The 16-bit numbers of a precision, in our words or Lightning's (bfloat16, bf16-mixed, 16-true); None: it has
-    none."""
+    """The type of 16-bit numbers in a precision, by our names or Lightning's (bfloat16, bf16-mixed, 16-true); None if
+    it has none."""
     return "bf16" if precision.startswith("bf") else "fp16" if re.match("(float)?16", precision) else None
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """A kind of device, and by which of its instructions it multiplies 16-bit numbers: {"bf16": "AVX512_BF16"}."""
+    """A kind of device, and its instructions for multiplying 16-bit numbers: {"bf16": "AVX512_BF16"}."""
 
     device: Literal["cpu", "cuda", "mps"]
     instructions: Mapping[str, str]
 
     def describe(self, precision: str) -> str:
-        """A precision as the first lines of a run show it, with the reason."""
+        """A precision and its reason, for the first lines of a run."""
         kind = half_precision_type(precision)
         if self.device == "mps":
-            reason = "on Apple's GPU this project has not been tried"
+            reason = "this project was not tested on Apple's GPU"
         elif kind is None:
             reason = "" if "bf16" in self.instructions else f"this {self.name} has no bf16 instructions"
         else:
@@ -62,7 +62,7 @@ class Hardware:
         return f"precision {precision}" + (f" ({reason})" if reason else "")
 
     def why_slow(self, precision: str) -> str | None:
-        """Why a precision that was asked for is slower than float32 here; None where it is not."""
+        """Why a precision is slower than float32 on this device; None if it is not."""
         kind = half_precision_type(precision)
         if kind is None or kind in self.instructions:
             return None
@@ -74,7 +74,7 @@ class Hardware:
 
 
 def fast_instructions(features: Collection[str]) -> dict[str, str]:
-    """The 16-bit numbers that a processor with these features multiplies fast, and by what."""
+    """The 16-bit numbers that a processor with these features multiplies fast, with the instruction for each."""
     available = {
         kind: [name for feature, name in known.items() if feature in features]
         for kind, known in CPU_INSTRUCTIONS.items()
@@ -83,7 +83,7 @@ def fast_instructions(features: Collection[str]) -> dict[str, str]:
 
 
 def cpu_features() -> set[str]:
-    """The features of this processor, as Linux names them; on other systems those that torch can tell."""
+    """The features of this processor, by their names in Linux; on other systems only those that torch knows."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
         return set(" ".join(re.findall(r"^(?:flags|Features)\s*:(.*)$", info.read_text(), re.MULTILINE)).split())
@@ -92,7 +92,7 @@ def cpu_features() -> set[str]:
 
 
 def processor_name(machine: str) -> str:
-    """The name of the GPU or the CPU that a run uses, as `configure_torch` describes the `machine`."""
+    """The name of the GPU or CPU of a run, from the line `machine` of `configure_torch`."""
     if machine.startswith("cuda"):
         return torch.cuda.get_device_name()
     known = Path("/proc/cpuinfo")
@@ -110,7 +110,7 @@ def device_kind(accelerator: str) -> Literal["cpu", "cuda", "mps"]:
 
 
 def find_hardware(accelerator: str) -> Hardware:
-    """What there is on this machine."""
+    """The hardware of this machine."""
     device = device_kind(accelerator)
     if device == "cpu":
         return Hardware(device, fast_instructions(cpu_features()))
@@ -121,8 +121,8 @@ def find_hardware(accelerator: str) -> Hardware:
 
 
 def choose_precision(precision: str, accelerator: str) -> str:
-    """The precision of training, in Lightning's words: in place of auto bf16-mixed where the hardware multiplies bf16
-    fast, else 32-true. Any other stays as it is; one that is slow is warned of."""
+    """The precision of training, with Lightning's names. auto becomes bf16-mixed if the hardware multiplies bf16 fast,
+    else 32-true. Other values stay; a slow one gives a warning."""
     hardware = find_hardware(accelerator)
     if precision == "auto":
         return "bf16-mixed" if "bf16" in hardware.instructions else "32-true"
@@ -146,9 +146,9 @@ def parse_device(name: str) -> torch.device:
 
 
 def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
-    """The dtype of float32, bfloat16, float16 or auto (bfloat16 where the hardware multiplies it fast, else float32).
+    """The dtype of float32, bfloat16, float16 or auto (bfloat16 if the hardware multiplies it fast, else float32).
 
-    One that is slow is warned of. Raises ValueError, naming these, for others.
+    A slow one gives a warning. Raises ValueError for other names.
     """
     if name != "auto" and name not in PRECISIONS:
         raise ValueError(f"precision={name} is not allowed; choose one of auto, {', '.join(PRECISIONS)}")
@@ -160,9 +160,9 @@ def parse_precision(name: str, hardware: Hardware) -> torch.dtype:
 
 
 def available_cores() -> int:
-    """The cores that this process may use: by its affinity and its share of the machine."""
+    """The cores that this process may use, by its affinity and the limits of its container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # A container's share: microseconds of computing in a period of so many, or "max".
+    # The limit of a container: microseconds of computing (or "max"), and the period in microseconds.
     quota = Path("/sys/fs/cgroup/cpu.max")
     if quota.is_file():
         share, period = quota.read_text().split()
@@ -171,18 +171,18 @@ def available_cores() -> int:
 
 
 def available_threads() -> int:
-    """As many as torch takes by itself (with MKL, one for each physical core) or OMP_NUM_THREADS says, at most the
+    """torch's own number of threads (with MKL, one for each physical core) or OMP_NUM_THREADS, but at most the
     available cores."""
     return min(available_cores(), torch.get_num_threads())
 
 
 def available_memory() -> float:
-    """Bytes of the CPU's memory that can still be taken, by the system and its share of the machine; else infinite."""
+    """The free bytes of the CPU's memory, by the system and the limits of a container; infinite if not known."""
     known, share = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
     free = re.findall(r"^MemAvailable:\s+(\d+) kB", known.read_text(), re.MULTILINE) if known.is_file() else []
     limits = [1024 * int(kilobytes) for kilobytes in free]
     if (share / "memory.max").is_file() and (limit := (share / "memory.max").read_text().strip()).isdecimal():
-        # What files are cached in counts as used, and is given back where memory is needed.
+        # Cached files count as used memory, but the system frees it if it is needed.
         cached = re.findall(r"^inactive_file (\d+)", (share / "memory.stat").read_text(), re.MULTILINE)
         used = int((share / "memory.current").read_text()) - sum(map(int, cached))
         limits.append(max(0, int(limit) - used))
@@ -190,7 +190,8 @@ def available_memory() -> float:
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Raises ValueError for what needs more bytes than there are: the system may end the process without a word."""
+    """Raises ValueError if `what` needs more bytes than are free: the system might kill the process without a
+    message."""
     if needed > (available := available_memory()):
         raise ValueError(
             f"{what} would take {needed / 1e9:,.1f} GB of memory, and {available / 1e9:,.1f} GB are free: {remedy}"
@@ -205,18 +206,19 @@ def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:
 
 @cache
 def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
-    """medium, where it is faster on this processor and still has float32's precision; else highest. And why.
+    """Chooses medium if it is faster on this processor and still has float32's precision, else highest; also returns
+    the reason.
 
-    With medium, torch multiplies by oneDNN instead of MKL: on some processors twice as fast with the same precision, on
-    others in bfloat16, which its error shows. It is timed once a process: all trials of a sweep compute alike.
+    With medium, torch multiplies with oneDNN instead of MKL: on some processors twice as fast in the same precision, on
+    others in bfloat16, which is seen by its error. It is timed once per process, so all trials of a sweep use the same.
     """
     generator = torch.Generator().manual_seed(1)
-    # As many tokens, and as wide, as a batch has in a small model.
+    # The size of a batch in a small model.
     left, right = torch.randn(2048, 256, generator=generator), torch.randn(256, 1024, generator=generator)
     exact = left.double() @ right.double()
     errors, seconds = {}, {"highest": math.inf, "medium": math.inf}
     before = torch.get_float32_matmul_precision()
-    # In turns, so that whatever else the machine is doing slows both.
+    # In turns, so that other work of the machine slows both down.
     for _ in range(8):
         for precision in seconds:
             torch.set_float32_matmul_precision(precision)
@@ -233,16 +235,16 @@ def fastest_matmul_precision() -> tuple[MatmulPrecision, str]:
 
 
 def compiles_kernel_per_shape(accelerator: str, precision: str) -> bool:
-    """Whether every new shape of a matrix multiplication costs the time to make a kernel: on a CPU, oneDNN multiplies
-    16-bit numbers and does so. `precision` as Lightning has it."""
+    """Whether every new shape of a matrix multiplication takes time for making a kernel, as with oneDNN for 16-bit
+    numbers on a CPU. `precision` has Lightning's name."""
     return device_kind(accelerator) == "cpu" and precision.startswith(("bf16", "16"))
 
 
 def keep_freed_memory() -> None:
-    """Lets the C library of Linux (glibc) keep what is freed for what is needed next; elsewhere this does nothing.
+    """Lets the C library of Linux (glibc) keep freed memory for its next use; on other systems this does nothing.
 
-    It would give large blocks back to the system, which gives them anew page by page, when they are first written to:
-    8 % of a beam search, whose every step makes logits anew.
+    By default it returns large blocks to the system and gets them back page by page. This takes 8 % of a beam search,
+    which makes new logits in every step.
     """
     trim_threshold, mmap_max = -1, -4  # mallopt's numbers of these settings
     if sys.platform == "linux":
@@ -261,16 +263,16 @@ def configure_torch(
 ) -> str:
     """Configures torch for this process; returns a line about the choices.
 
-    They are for the device that `accelerator` means, as `device_kind` has it, and for weights of `dtype`. Where these
-    are packed (`inference.packing`), only attention multiplies otherwise: by MKL, as oneDNN would make a new kernel for
-    each length; and this process keeps the memory that it frees. With `bucketed` all kernels are kept: they come again.
+    They are for the device of `accelerator` (see `device_kind`) and for weights of `dtype`. With packed weights
+    (`inference.packing`) this process keeps freed memory, and the matmul precision matters only for attention: it uses
+    MKL, because oneDNN would make a new kernel for each length. With `bucketed` all kernels are kept for later batches.
     """
     device = device_kind(accelerator)
     threads, max_threads = settings.threads or available_threads(), max(64, 4 * (os.cpu_count() or 1))
     if threads > max_threads:
         raise ValueError(f"machine.threads={threads}: at most {max_threads} threads can share the processors here")
     torch.set_num_threads(threads)
-    # oneDNN keeps a kernel for each of the last so many shapes, of up to a megabyte or more each.
+    # The number of the last shapes for which oneDNN keeps a kernel; a kernel may take a megabyte or more.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024" if bucketed else "64")
     precision, reason = settings.matmul_precision, "as set"
     if precision is None and dtype != torch.float32:
@@ -283,13 +285,13 @@ def configure_torch(
     torch.set_float32_matmul_precision(precision)
     if is_packed:
         keep_freed_memory()
-    # On a CPU, at the lengths of sentences, the backward of torch's fused kernel takes twice as long as plain
+    # On a CPU, for the lengths of sentences, the backward pass of torch's fused kernel takes twice as long as plain
     # matrix multiplications.
     attention = settings.attention or ("math" if device == "cpu" else "fused")
     torch.backends.cuda.enable_flash_sdp(attention == "fused")
     torch.backends.cuda.enable_mem_efficient_sdp(attention == "fused")
-    # cuDNN plans its kernel for every new shape, which takes a quarter of a second, and most batches of the first epoch
-    # have a new one.
+    # cuDNN plans a kernel for every new shape, which takes a quarter of a second; most batches of the first epoch have
+    # a new shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     several = "s" if threads != 1 else ""
     return f"{device}: {threads} thread{several}, matmul precision {precision} ({reason}), attention {attention}"
@@ -297,16 +299,16 @@ def configure_torch(
 
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
-    """No mixed precision and, on a GPU, neither TF32 nor cuDNN's attention: what is computed here does not depend on
-    who asks for it.
+    """A context without mixed precision and, on a GPU, without TF32 and cuDNN's attention, so that results do not
+    depend on the settings of the caller.
 
-    (With TF32, 8 of 1,000 translations of Multi30k are others than a CPU's, and none comes faster: docs/speed.md. cuDNN
-    would plan a kernel for every new length, which each step of a search has.)
-    On a GPU for one thread at a time, as both are set for the whole process.
+    (With TF32, 8 of 1,000 translations of Multi30k differ from those of a CPU, and it is not faster: docs/speed.md.
+    cuDNN would plan a kernel for every new length, that is, in each step of a search.)
+    On a GPU only one thread may use it at a time, because these settings are for the whole process.
     """
     on_gpu, before = device.type == "cuda", None
     cudnn_attention: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    with suppress(RuntimeError):  # by torch.backends.….fp32_precision, beside which this may not be asked or set
+    with suppress(RuntimeError):  # raised if torch.backends.….fp32_precision is in use: then this cannot be read or set
         before = torch.get_float32_matmul_precision() if on_gpu else None
     if before is not None:
         torch.set_float32_matmul_precision("highest")
@@ -323,14 +325,14 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 
 def worker_count(items: int) -> int:
-    """How many of so many items `parallel_map` takes at once."""
+    """How many of `items` are processed by `parallel_map` at once."""
     return min(torch.get_num_threads(), items, MAX_WORKERS)
 
 
 def parallel_map(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
     """`function` of each item, in order: several items at once, each with its share of torch's threads.
 
-    A second thread speeds up a small matrix multiplication little; two batches at once use two threads nearly in full.
+    A second thread does not speed up a small matrix multiplication much; two batches at once use two threads well.
     """
     threads, workers = torch.get_num_threads(), worker_count(len(items))
     if workers < 2:
@@ -340,4 +342,4 @@ def parallel_map(function: Callable[[Item], Result], items: list[Item]) -> list[
         return list(pool.map(function, items))
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # a thread that starts later takes the number that was set last
+        torch.set_num_threads(threads)  # a thread that starts later uses the last number that was set

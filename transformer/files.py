@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and locks between processes."""
+"""Files and folders that are written whole or not at all, and locks between processes."""
 
 import errno
 import hashlib
@@ -20,30 +20,30 @@ from filelock import FileLock, Timeout
 log = logging.getLogger(__name__)
 # The errors of a disk that is full, over its quota, read-only or failing.
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-# What tells other folders with a model: an export has the first file, one of Hugging Face's transformers the second.
+# The files that mark other folders with a model: an export has the first, a folder of Hugging Face the second.
 EXPORT_MANIFEST, HUGGINGFACE_TOKENIZER = "export.json", "tokenizer_config.json"
-# The file in a cached folder that holds the sha256 of all others, and of what they were made of.
+# The file in a cached folder with the sha256 of all its files, and of the files that they were made from.
 DIGESTS = "sha256.json"
 # Marks a folder as a cache of this program (https://bford.info/cachedir).
 CACHE_TAG = "CACHEDIR.TAG"
 CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# Prepared corpora of transformer-translator.\n"
-# Two machines that share a folder may have processes of the same number.
+# Two machines that share a folder may have processes with the same number.
 HOST = socket.gethostname()
-# What lies beside the package in the project's folder, and within it where it was installed from a wheel.
+# Folders beside the package in the project's folder, or within the package if it was installed from a wheel.
 CONFIGS, BUNDLED_CORPUS, LIBREOFFICE_HELP = (
     next(path for path in (Path(__file__).parent / name, Path(__file__).parents[1] / name) if path.is_dir())
     for name in ("configs", "data/toy", "data/libreoffice_help")
 )
-MAX_BYTES = 1 << 20  # of a file of settings or results, which takes some thousand
+MAX_BYTES = 1 << 20  # the largest file of settings or results; usually it has some thousand bytes
 
 
 def expanded(path: str) -> Path:
-    """A path with a home folder in place of ~; of a user who is not known, it stays as it is."""
+    """A path with a home folder in place of ~; unchanged if the user is not known."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib's has an error there)
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """A file in pieces: it need not fit in memory."""
+    """A file in blocks: it need not fit into memory."""
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             yield block
@@ -57,13 +57,13 @@ def sha256(path: Path) -> str:
 
 
 def sha256_of(paths: Iterable[Path]) -> str:
-    """The digests of files, and of all files in a folder, with spaces between."""
+    """The digests of files, and of all files in a folder, separated by spaces."""
     files = [sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path] for path in paths]
     return " ".join(map(sha256, chain.from_iterable(files)))
 
 
 def cache_key(parts: list[Any]) -> str:
-    """A short name for what plain data describe: a cached folder with another name was made of something else."""
+    """A short name for plain data that describe a cached folder: other data give another name."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -71,10 +71,10 @@ def cache_key(parts: list[Any]) -> str:
 
 
 def read_file(path: Path, max_bytes: int = MAX_BYTES, follow_links: bool = False) -> bytes:
-    """Read a regular file of at most so many bytes; OSError or ValueError for anything else."""
+    """Reads a regular file of at most `max_bytes`; OSError or ValueError for anything else."""
     if path.is_symlink() and not follow_links:
         raise ValueError(f"{path} cannot be read: it is a link")
-    # Not blocking: opening a FIFO would wait for its writer.
+    # O_NONBLOCK, because opening a FIFO would wait for its writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow_links:
         flags |= getattr(os, "O_NOFOLLOW", 0)
@@ -86,19 +86,19 @@ def read_file(path: Path, max_bytes: int = MAX_BYTES, follow_links: bool = False
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES, follow_links: bool = False) -> dict[str, Any]:
-    """Read an object of JSON from a regular file; ValueError that names it where there is none."""
+    """Reads a JSON object from a regular file; ValueError with the file's name if there is none."""
     text = read_file(path, max_bytes, follow_links)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path} cannot be read: it is no object of JSON")
+        raise ValueError(f"{path} cannot be read: it is not a JSON object")
     return content
 
 
 def flush_folder(folder: Path) -> None:
-    """Makes new names last through a power cut, where the system can (Windows cannot open a folder)."""
+    """Makes new names survive a power cut, if the system can do that (Windows cannot open a folder)."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -109,7 +109,7 @@ def flush_folder(folder: Path) -> None:
 
 def _is_running(process: int) -> bool:
     if os.name == "nt":
-        return True  # nobody knows: asking by a signal, as below, would stop it there
+        return True  # not known: on Windows the signal below would stop it
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -138,7 +138,7 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
         try:
             opened = partial.open("wb")
         except OSError as error:
-            error.filename = str(path)  # what was asked for, not the file that takes its place
+            error.filename = str(path)  # the file to be written, not the temporary one
             raise
         with opened as file:
             yield file
@@ -152,8 +152,9 @@ def _replacement(path: Path) -> Iterator[BinaryIO]:
 
 
 def open_through(path: Path) -> BinaryIO:
-    """Opens what is written through, to add to what a shell has sent to its file already. A stream of this process
-    (/dev/stdout) is written where it stands, and moved on: who writes to it next does not write over this."""
+    """Opens a path of `is_written_through` for appending, because a shell may have written to its file already. A
+    stream of this process (/dev/stdout) is written at its present position, which moves on, so that later output
+    follows."""
     number = {"/dev/stdout": "1", "/dev/stderr": "2"}.get(path.as_posix())
     if path.parent == Path("/dev/fd"):
         number = path.name
@@ -174,33 +175,33 @@ def _file_itself(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_written_through(path: Path) -> bool:
-    """Whether this is no regular file, such as a pipe, or a stream that a shell may have sent to one (/dev/stdout), so
-    that nothing can take its place."""
+    """Whether a path cannot be replaced by a new file: it is no regular file (a pipe), or a stream that a shell may
+    have redirected to one (/dev/stdout)."""
     is_stream = path.is_relative_to("/dev/fd") or path in (Path("/dev/stdout"), Path("/dev/stderr"))
     return is_stream or (path.exists() and not path.is_file())
 
 
 def _may_be_of(path: Path, error: OSError) -> bool:
-    """Whether an error is of this file, as far as it says: of the file, of one beside it, or of a folder above."""
+    """Whether an error may be about this file: it names the file, one beside it, a folder above, or none."""
     folder, name = Path(os.path.realpath(path)).parent, error.filename
     return name in (None, str(path)) or folder.is_relative_to(str(name)) or Path(str(name)).parent == folder
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is flushed to the disk and gets its name at the end: readers see the old one or the new.
+    """A file to write. It is flushed to the disk and gets its name at the end, so readers see the old file or the new.
 
-    A link is followed: the file that it names is replaced. What is no regular file (a pipe, /dev/stdout) is written
-    through. Raises OSError that names `path` when the disk takes no more; the old file then stays as it was.
+    If `path` is a link, the file that it points to is replaced. A pipe or /dev/stdout is written directly. Raises
+    OSError that names `path` if the disk is full; the old file then stays unchanged.
     """
     try:
         with _file_itself(path) if is_written_through(path) else _replacement(Path(os.path.realpath(path))) as file:
             yield file
     except Exception as error:
-        # torch.save complains of an unexpected position where the disk was full: the cause stands behind its error.
+        # If the disk is full, torch.save reports an unexpected position: the cause is the context of its error.
         cause = error if isinstance(error, OSError) else error.__context__
         if isinstance(cause, OSError) and cause.errno in UNWRITABLE and _may_be_of(path, cause):
-            older = " (the one written before is whole)" if path.is_file() else ""
+            older = " (the old file is undamaged)" if path.is_file() else ""
             raise OSError(f"{path} cannot be written: {os.strerror(cause.errno)}{older}") from cause
         raise
 
@@ -212,7 +213,7 @@ def atomic_write(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes what `read_json` reads, whole or not at all."""
+    """Writes JSON for `read_json`, whole or not at all."""
     atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False).encode())
 
 
@@ -221,10 +222,10 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextmanager
 def exclusive_lock(path: Path, what: str, wait: bool = False) -> Iterator[None]:
-    """Holds the lock file `path`. When another process holds it, waits for that one (`wait`) or raises OSError at once;
-    so it does when no file can be made there. Its message names `what`.
+    """Holds the lock file `path`. If another process holds it, waits (with `wait`) or raises OSError; also raises
+    OSError if the file cannot be made. The message names `what`.
 
-    However a process ends, its lock ends with it; the file may stay.
+    The lock always ends with its process; the file may stay.
     """
     lock = FileLock(path)
     try:
@@ -245,13 +246,13 @@ def exclusive_lock(path: Path, what: str, wait: bool = False) -> Iterator[None]:
 
 
 def check_writable(folder: Path) -> None:
-    """Makes the folder of a run; raises OSError for a full or read-only disk before the work, not after it."""
-    small_run = 64 << 20  # bytes: as much as it leaves behind
+    """Makes the folder of a run; raises OSError for a full or read-only disk before the work begins."""
+    small_run = 64 << 20  # bytes that a small run needs
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(probe.fileno(), 0, small_run)  # takes the room without writing
+                os.posix_fallocate(probe.fileno(), 0, small_run)  # reserves the space without writing
             else:
                 probe.write(bytes(small_run))
                 probe.flush()
@@ -262,10 +263,10 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which is flushed and takes the place of `folder` when all went well, and is gone otherwise.
+    """A folder to fill. At the end it is flushed and replaces `folder`; after an error it is removed.
 
-    A link is followed: the folder that it names is replaced. Raises OSError that names `folder` when the disk takes no
-    more.
+    If `folder` is a link, the folder that it points to is replaced. Raises OSError that names `folder` if the disk is
+    full.
     """
     work, asked, folder = None, folder, Path(os.path.realpath(folder))
     try:
@@ -273,20 +274,20 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         yield work
         for path in work.iterdir():
-            with path.open("rb+") as file:  # Windows flushes only what is open for writing
+            with path.open("rb+") as file:  # Windows flushes only files that are open for writing
                 os.fsync(file.fileno())
         work.chmod(0o755)
         if folder.exists():
             former = work.with_name(f"{work.name}.former")
             folder.replace(former)
             work.replace(folder)
-            # Those who have its files open keep what they see.
+            # Processes that have its files open keep them.
             shutil.rmtree(former, ignore_errors=True)
         else:
             work.replace(folder)
         flush_folder(folder.parent)
     except OSError as error:
-        # NumPy's own error for a full disk has no number; a file not found or not fetched has a class of its own.
+        # NumPy's error for a full disk has no number; errors for missing files and downloads have other classes.
         if type(error) in (OSError, PermissionError):
             raise OSError(f"{asked} cannot be written: {error.strerror or error}") from error
         raise
@@ -302,7 +303,7 @@ def _digests(folder: Path, made_of: str | None) -> dict[str, str]:
 
 def _is_whole(folder: Path, made_of: str | None) -> bool:
     try:
-        # Reading a pipe would wait for ever.
+        # Regular files only: reading a pipe would wait forever.
         return all(map(Path.is_file, folder.iterdir())) and read_json(folder / DIGESTS) == _digests(folder, made_of)
     except (OSError, ValueError, RecursionError):
         return False
@@ -310,7 +311,7 @@ def _is_whole(folder: Path, made_of: str | None) -> bool:
 
 def _make_folder(folder: Path, make: Callable[[Path], None], made_of: str | None) -> None:
     for leftover in folder.parent.glob(f".{folder.name}.*"):
-        if leftover.is_dir():  # of a process that was killed: nobody else has the lock
+        if leftover.is_dir():  # left by a killed process, because only this one has the lock
             shutil.rmtree(leftover, ignore_errors=True)
     if folder.exists():
         log.warning("%s is damaged%s: it is built again", folder, " or out of date" if made_of else "")
@@ -320,12 +321,11 @@ def _make_folder(folder: Path, make: Callable[[Path], None], made_of: str | None
 
 
 def cached_folder(folder: Path, make: Callable[[Path], None], made_of: str | None = None) -> Path:
-    """`folder`, made by `make` unless it is there and whole; its files lie directly in it. `made_of`: the digests of
-    what it is made of, where its name does not tell; with others it is made again.
+    """`folder`, made by `make` unless it exists and is undamaged; it has no folders in it. `made_of`: the digests of
+    the files from which it is made, if its name does not depend on them; with other digests it is made again.
 
-    It is flushed and renamed into place when done, and processes that want the same one wait for the first. One whose
-    files are not those that were made (by their digests) is made again. Raises OSError that names it when the disk
-    takes no more.
+    It is flushed and gets its name at the end, and other processes wait for the first one. A folder with changed files
+    (by their digests) is made again. Raises OSError that names it if the disk is full.
     """
     if not _is_whole(folder, made_of):
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Text that is safe to print: the one place where what a stranger may have written is made harmless for a terminal.
+"""Safe printing: untrusted text is made harmless for a terminal here and nowhere else.
 
-Names, messages, corpora and translations are printed by `print_safely` (results, on stdout), by `say` (messages, on
-stderr) or on a `console` only; log messages are made safe by `SafeFormatter`. Where nobody reads stderr any more
-(`train.py 2>&1 | head`), the work goes on in silence.
+Names, messages, corpora and translations are only printed by `print_safely` (results, on stdout), by `say` (messages,
+on stderr) or on a `console`; log messages are made safe by `SafeFormatter`. If stderr is closed
+(`train.py 2>&1 | head`), the work continues without output.
 """
 
 import logging
@@ -19,14 +19,14 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableT
 from rich.segment import Segment
 
 Item = TypeVar("Item")
-# Seconds between two lines of progress where there is no bar.
+# Seconds between two lines of progress if there is no bar.
 HEARTBEAT = 30.0
 # Marks that reorder the text around them: embeddings, overrides and isolates of the bidirectional algorithm.
 BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def terminal_safe(text: str) -> str:
-    """One line, with what could steer a terminal or break the line written as an escape such as \\x1b or \\n."""
+    """One line; characters that control a terminal or end the line become escapes such as \\x1b or \\n."""
     if text.isprintable():
         return text
     return "".join(
@@ -38,25 +38,25 @@ def terminal_safe(text: str) -> str:
 
 
 def shell_word(text: str) -> str:
-    """A text as it can be typed in a shell; on Windows in cmd, which has double quotes only, and in PowerShell."""
+    """A text quoted for a shell; on Windows for cmd, which has only double quotes, and for PowerShell."""
     if sys.platform != "win32":
         return shlex.quote(text)
     return text if re.fullmatch(r"[\w@+=:./\\-]+", text) else '"{}"'.format(text.replace('"', r"\""))
 
 
 def from_here(path: Path) -> Path:
-    """A path within the current folder, as it is called there."""
+    """A path, relative to the current folder if it is within it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def shell_path(path: Path) -> str:
-    """A path as it can be typed in a shell from here."""
+    """A path quoted for a shell, seen from the current folder."""
     return shell_word(str(from_here(path)))
 
 
 def script_command(name: str) -> str:
-    """How a command is started from here: as the script beside the one that runs, else as `translator NAME`."""
+    """How to start a command from here: as a script beside the running one, else as `translator NAME`."""
     running = Path(sys.argv[0]).absolute()
     beside = running.with_name(f"{name.replace('-', '_')}.py")
     is_script = running.parent.name == "scripts" and beside.is_file()
@@ -64,10 +64,10 @@ def script_command(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A value as it is typed after KEY= for train, whatever characters it has: in quotes, unless it needs none."""
+    """Any text as a value for KEY= of train, in quotes if it needs them."""
     if re.fullmatch(r"(?!(null|true|false|nan|inf)$)(\.\.?|[a-z_/][\w./-]*)", text, re.ASCII | re.IGNORECASE):
         return text
-    # A backslash is one, but before a quote.
+    # A backslash is doubled only before a quote.
     inner = re.sub(r"(\\*)('|$)", lambda found: 2 * found[1] + ("\\'" if found[2] else ""), text)
     return f"'{inner}'"
 
@@ -78,12 +78,12 @@ def key_of(override: str) -> str:
 
 
 def resume_command(folder: Path) -> str:
-    """What continues a run, as it can be typed in a shell from here."""
+    """The command that continues a run, for a shell in the current folder."""
     return f"{script_command('train')} {shell_word(f'resume={quoted(str(from_here(folder)))}')}"
 
 
 def one_line(error: BaseException, max_length: int | None = None) -> str:
-    """What an error says, on one line."""
+    """The message of an error, on one line."""
     return " ".join(str(error).split())[:max_length]
 
 
@@ -99,7 +99,7 @@ def print_safely(*lines: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Lets what is still printed on a stream go nowhere."""
+    """Discards everything that is printed on a stream from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -113,7 +113,7 @@ def say(*lines: str) -> None:
 
 
 class SafeFormatter(logging.Formatter):
-    """Formats a log message so that it is safe to print; the lines of a traceback stay lines."""
+    """Formats a log message so that it is safe to print; a traceback keeps its lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(terminal_safe, super().format(record).expandtabs(2).split("\n")))
@@ -121,14 +121,14 @@ class SafeFormatter(logging.Formatter):
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """In place of rich's own method, which ends the program without a word."""
+        """Replaces rich's own method, which ends the program without a message."""
         if not self.stderr:
-            raise  # this is called where the error is handled
+            raise  # this method is called while the error is handled
         silence(sys.stderr)
 
 
 class _Safe:
-    """What `renderable` looks like with all its text made safe; rich's own controls, of its bars, stay."""
+    """`renderable` with all its text made safe; rich's own controls for bars stay."""
 
     def __init__(self, renderable: RenderableType) -> None:
         self.renderable = renderable
@@ -145,10 +145,10 @@ class _SafeText(RenderHook):
 
 
 def console(stderr: bool = False) -> Console:
-    """rich's console for tables, bars and styled text: nothing but its own codes reaches the terminal.
+    """rich's console for tables, bars and styled text: only its own control codes reach the terminal.
 
-    In a pipe no line is wrapped or cut. FORCE_COLOR, which notebooks and CI set, makes no terminal of a pipe:
-    its bars would fill thousands of lines.
+    In a pipe no line is wrapped or cut. FORCE_COLOR, which notebooks and CI set, is ignored for a pipe: bars would fill
+    thousands of lines.
     """
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty() or os.environ.get("TTY_COMPATIBLE") == "1"
@@ -159,10 +159,10 @@ def console(stderr: bool = False) -> Console:
 
 
 class ProgressBar:
-    """A bar on a terminal, as a context; elsewhere nothing."""
+    """A context that shows a bar on a terminal, and nothing elsewhere."""
 
     def __init__(self, what: str) -> None:
-        from rich.progress import Progress  # not needed by a script that shows no bar
+        from rich.progress import Progress  # not needed by scripts without a bar
 
         shown = console(stderr=True)
         self._bar = Progress(console=shown, transient=True, disable=not shown.is_terminal)
@@ -180,9 +180,9 @@ class ProgressBar:
 
 
 def with_progress(items: Iterable[Item], what: str, total: int | None = None) -> Iterable[Item]:
-    """The items, and on a terminal a bar of how many are done. (Elsewhere the bar would leave an empty line, where an
-    error has one line for itself.)"""
-    from rich.progress import track  # not needed by a script that shows no bar
+    """The items, with a progress bar on a terminal. (Elsewhere the bar would leave an empty line, also before an
+    error.)"""
+    from rich.progress import track  # not needed by scripts without a bar
 
     bar = console(stderr=True)
     return track(items, what, total, console=bar, transient=True, disable=not bar.is_terminal)

@@ -1,4 +1,4 @@
-"""The processes that train or evaluate together, if there are several. Imports nothing slow."""
+"""The processes that train or evaluate together. This module imports nothing slow."""
 
 import os
 from typing import TypeVar
@@ -7,8 +7,8 @@ T = TypeVar("T")
 
 
 def rank() -> int:
-    """The number of this process among those that torchrun, SLURM or Fabric has started together, also before they
-    have found each other. (Of machines that are started by hand it is unequal to 0 for all but the first process.)"""
+    """The number of this process among those that torchrun, SLURM or Fabric has started together, even before they are
+    connected. (If machines are started by hand, only the first process has 0; the other numbers may be wrong.)"""
     texts = {name: os.environ.get(name, "") for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK")}
     numbers = {name: int(text) for name, text in texts.items() if text.isdecimal()}
     of_all = [numbers[name] for name in ("RANK", "SLURM_PROCID") if name in numbers]
@@ -16,7 +16,7 @@ def rank() -> int:
 
 
 def place() -> tuple[int, int]:
-    """The number of this process and how many there are, once they have found each other."""
+    """The number of this process and the number of processes, after they are connected."""
     from torch import distributed
 
     if not (distributed.is_available() and distributed.is_initialized()):

@@ -1,7 +1,7 @@
-"""A run's folder: the one place that knows what is in it. It may be a stranger's, so all of it is read as plain data.
+"""A run's folder: the only module that knows its files. The folder may be untrusted, so it is read as plain data only.
 
-Only regular files of bounded size are opened, links are not followed, and YAML is read without aliases, tags and
-interpolations. Before anything is written into the folder, `check_entries` has seen that it leads nowhere else.
+Only regular files of limited size are opened, links are not followed, and YAML is read without aliases, tags and
+interpolations. Before anything is written into the folder, `check_entries` makes sure that it has no links.
 """
 
 import logging
@@ -21,20 +21,20 @@ from transformer.files import atomic_write, check_writable, exclusive_lock, read
 from transformer.printing import one_line
 
 log = logging.getLogger(__name__)
-# The folder of runs, in the current one. What a run's own is called stands in configs/train.yaml.
+# The folder of runs, in the current folder. configs/train.yaml sets the name of a run's own folder.
 RUNS = Path("runs")
-# The models in a run's folder, the best one first: the one that a finished run leaves, and the checkpoints of training.
+# The models in a run's folder, the best one first: that of a finished run, then the checkpoints of training.
 TRANSLATOR, BEST_CHECKPOINT, LAST_CHECKPOINT = MODELS = (
     "translator.safetensors",
     "checkpoints/best.ckpt",
     "checkpoints/last.ckpt",
 )
-# Folders in it that hold models.
+# Folders with models in a run's folder.
 _, SNAPSHOTS = MODEL_FOLDERS = ("checkpoints", "snapshots")
-# Of config.yaml and of checkpoints to go on from. It rises when a setting changes its name or its meaning; one that is
-# new has its default in old files.
+# The format of config.yaml and of checkpoints to resume. Raise it if a setting changes its name or its meaning; not for
+# a new setting, which has its default in old files.
 FORMAT = 2
-# For each earlier format, settings that are gone.
+# For each earlier format, settings that do not exist any more.
 DROPPED = {
     # Arguments of Lightning's Trainer, which format 1 passed on.
     1: tuple(
@@ -46,17 +46,17 @@ DROPPED = {
         )
     ),
 }
-MAX_TEXT_BYTES = 1 << 30  # of a file of translations
+MAX_TEXT_BYTES = 1 << 30  # the largest file of translations
 
 
 class SafeLoaderWithoutAliases(yaml.SafeLoader):  # type: ignore[misc]
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it has aliases")  # a few lines of them can stand for more than all memory
+            raise yaml.YAMLError("it has aliases")  # a few lines of them can become larger than memory
         return super().compose_node(parent, index)
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Numbers to the base 60, as 1:30, stay text: to read a long one takes quadratic time."""
+        """Numbers to the base 60, like 1:30, stay text: reading a long one takes quadratic time."""
         return node.value if ":" in node.value else super().construct_yaml_int(node)
 
 
@@ -68,13 +68,13 @@ class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]
         return True
 
 
-@cache  # once, however often a file is read
+@cache  # once, even if a file is read several times
 def _log_dropped(path: Path, name: str) -> None:
     log.info("%s: the setting %s of an earlier version does nothing any more", path, name)
 
 
 def of_today(settings: Any, version: int, path: Path) -> Any:
-    """Settings of an earlier format without those that are gone."""
+    """Settings of an earlier format without those that do not exist any more."""
     for name in chain.from_iterable(DROPPED[format] for format in range(version, FORMAT)):
         section, key = name.rsplit(".", 1)
         if settings.get(section, {}).pop(key, None) is not None:
@@ -84,11 +84,11 @@ def of_today(settings: Any, version: int, path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """The run in `folder`, whether or not it is there, has finished or holds a model."""
+    """The run in `folder`, which need not exist, be finished or have a model."""
 
     folder: Path
 
-    # All that a run writes, and its folders that hold files.
+    # The names of all files and folders that a run writes, and its folders.
     WRITTEN = (
         *("config.yaml", "metrics.csv", "curves.png", *MODEL_FOLDERS, "tensorboard", "wandb", ".lock"),
         *(TRANSLATOR, "hypotheses.*.txt", "test.json", "README.md", "attention"),
@@ -100,31 +100,31 @@ class Run:
 
     @classmethod
     def new(cls, folder: Path) -> "Run":
-        """A folder to train in. Raises OSError where nothing can be written."""
+        """A folder to train in. Raises OSError if nothing can be written there."""
         check_writable(folder)
         return cls(folder)
 
     @classmethod
     def open(cls, model: Path) -> "Run":
-        """The run that a checkpoint or an exported file lies in; a folder is one itself."""
+        """The run that contains a checkpoint or an exported file; a folder is a run itself."""
         folder = model if model.is_dir() else model.parent
         if folder.name in MODEL_FOLDERS:
             return cls(folder.parent)
-        # A path that was typed from within does not hold the folder's name. (Not Path.resolve: it follows links.)
+        # A relative path may not have the folder's name. (Path.resolve is not used because it follows links.)
         whole = Path(os.path.abspath(folder))  # noqa: PTH100
         return cls(whole.parent if whole.name in MODEL_FOLDERS else folder)
 
     @classmethod
     def all(cls, has: str = LAST_CHECKPOINT) -> "list[Run]":
-        """The runs and trials in the folder of runs that have such a file, by its time, the newest last."""
+        """The runs and trials in the folder of runs that have this file, sorted by its time, the newest last."""
         paths = [path for depth in ("*", "*/*") for path in RUNS.glob(f"{depth}/{has}")]
         return [cls.open(path) for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, str(path)))]
 
     @classmethod
     def latest(cls) -> "Run":
-        """The run last written to, finished or not, a trial of a sweep included."""
+        """The run that was written last, finished or not; it may be a trial of a sweep."""
         if not (runs := cls.all()):
-            raise FileNotFoundError(f"no run with {LAST_CHECKPOINT} in {RUNS}: train one, or name another")
+            raise FileNotFoundError(f"no run with {LAST_CHECKPOINT} in {RUNS}: train one, or give another folder")
         return runs[-1]
 
     # ---- its files
@@ -136,7 +136,7 @@ class Run:
 
     @property
     def metrics_log(self) -> Path:
-        """What the logger `csv` writes while the run trains."""
+        """The file of the logger `csv`."""
         return self.folder / "metrics.csv"
 
     @property
@@ -151,7 +151,7 @@ class Run:
 
     @property
     def translator(self) -> Path:
-        """The model that a finished run leaves."""
+        """The model of a finished run."""
         return self.folder / TRANSLATOR
 
     @property
@@ -161,22 +161,22 @@ class Run:
 
     @property
     def last(self) -> Path:
-        """The checkpoint to go on from."""
+        """The checkpoint for resuming."""
         return self.folder / LAST_CHECKPOINT
 
     def snapshot(self, step: int) -> Path:
-        """The model after so many steps, in half precision."""
+        """The model after `step` steps, in half precision."""
         return self.folder / SNAPSHOTS / f"{step}.safetensors"
 
     @property
     def snapshots(self) -> dict[int, Path]:
-        """The snapshots that are there, by their step."""
+        """The existing snapshots, by their step."""
         paths = (path for path in self.folder.glob(f"{SNAPSHOTS}/*.safetensors") if path.stem.isdecimal())
         return {int(path.stem): path for path in sorted(paths, key=lambda path: int(path.stem))}
 
     @property
     def results(self) -> Path:
-        """The scores of the tests, and all that made them."""
+        """The scores of the tests, and everything that they depend on."""
         return self.folder / "test.json"
 
     @property
@@ -186,17 +186,17 @@ class Run:
 
     @property
     def evaluation(self) -> Path:
-        """What `evaluate` found later."""
+        """The scores of the command `evaluate`."""
         return self.folder / "evaluation.json"
 
     @property
     def models(self) -> list[Path]:
-        """Its models that are there, the best one first."""
+        """The existing models, the best one first."""
         return [path for name in MODELS if (path := self.folder / name).is_file()]
 
     @property
     def model(self) -> Path:
-        """Its best model. Raises FileNotFoundError where it has none."""
+        """The best model. Raises FileNotFoundError if there is none."""
         if not self.models:
             raise FileNotFoundError(f"the folder has none of {', '.join(MODELS)}")
         return self.models[0]
@@ -209,7 +209,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings in config.yaml, of this or an earlier version. Raises ValueError for what cannot be read."""
+        """The settings in config.yaml, of this or an earlier version. Raises ValueError if they cannot be read."""
         try:
             settings = yaml.load(read_file(self.config), SafeLoaderWithoutAliases)  # a SafeLoader: plain data only
             version = settings.pop("format", 1)
@@ -220,13 +220,13 @@ class Run:
             raise ValueError(f"{self.config} cannot be read ({type(error).__name__}: {one_line(error)})") from error
 
     def setting(self, key: str) -> Any:
-        """The settings under a key. Raises ValueError where there are none."""
+        """The settings under a key. Raises ValueError if there are none."""
         if key not in (settings := self.settings):
             raise ValueError(f"{self.config} has no settings {key}")
         return settings[key]
 
     def scores(self, split: str) -> dict[str, Any]:
-        """The scores of a split and their signatures, as test.json has them; {} where it was not tested."""
+        """The scores of a split and their signatures, from test.json; {} if it was not tested."""
         scores = read_json(self.results).get(split) if self.results.exists() else None
         return scores if isinstance(scores, dict) else {}
 
@@ -241,30 +241,30 @@ class Run:
     # ---- writing
 
     def lock(self) -> AbstractContextManager[None]:
-        """Held by the process that trains in the folder. Raises OSError where another one does."""
+        """The lock of the process that trains in the folder. Raises OSError if another process has it."""
         return exclusive_lock(self.folder / ".lock", f"the run {self.folder}")
 
     def evaluation_lock(self) -> AbstractContextManager[None]:
-        """Held while the scores of `evaluate` are written."""
+        """The lock for writing the scores of `evaluate`."""
         return exclusive_lock(self.folder / ".evaluation.lock", str(self.evaluation), wait=True)
 
     def entries(self) -> list[Path]:
-        """What the folder holds under the names that a run writes."""
+        """The files and folders with names that a run writes."""
         inside = self.folder.iterdir() if self.folder.is_dir() else ()
         return sorted(path for path in inside if any(map(path.match, self.WRITTEN)))
 
     @property
     def is_empty(self) -> bool:
-        """Whether the folder holds nothing, or no more than a lock."""
+        """Whether the folder has nothing, or only a lock."""
         return self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {".lock"}
 
     @property
     def has_begun(self) -> bool:
-        """Whether a run was here: its lock stays."""
+        """Whether a run was here: its lock file stays."""
         return (self.folder / ".lock").exists()
 
     def clear(self) -> None:
-        """Removes what an earlier run has left, but for its lock, which the next one holds."""
+        """Removes the files of an earlier run, except its lock, which the new run holds."""
         for path in self.entries():
             if path.is_dir():
                 shutil.rmtree(path)
@@ -272,15 +272,15 @@ class Run:
                 path.unlink()
 
     def check_entries(self) -> None:
-        """Raises ValueError for a link, a device or the like where a run writes: it would be written elsewhere."""
+        """Raises ValueError for a link, a device or the like among a run's files: writing to it would go elsewhere."""
         folders = (self.folder / name for name in self.FOLDERS)
-        # The folders, once it is known that they are none elsewhere.
+        # First the entries of the run's folder, then those of its folders: by then these are known to be no links.
         for paths in (self.entries(), (path for one in folders if one.is_dir() for path in one.iterdir())):
             for path in sorted(paths):
                 mode = path.lstat().st_mode
                 if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                     entry = "a link" if stat.S_ISLNK(mode) else "no file"
-                    raise ValueError(f"{path} is {entry}: nothing is written into a run's folder that leads elsewhere")
+                    raise ValueError(f"{path} is {entry}: a run is only written to a folder with ordinary files")
 
     def write_settings(self, settings: dict[str, Any]) -> None:
         """Writes config.yaml, with the number of its format."""
@@ -288,9 +288,9 @@ class Run:
         atomic_write(self.config, text.encode("utf-8", "surrogateescape"))
 
     def write_hypotheses(self, split: str, texts: list[str]) -> bool:
-        """Writes the translations of a split; returns whether they take the place of others."""
+        """Writes the translations of a split; returns whether they replace others."""
         file, content = self.hypotheses_file(split), "".join(f"{text}\n" for text in texts).encode()
-        # The size first: what lies there may be larger than memory.
+        # Sizes are compared first, because the existing file may be larger than memory.
         is_other = file.is_file() and (file.stat().st_size != len(content) or file.read_bytes() != content)
         atomic_write(file, content)
         return is_other

@@ -1,6 +1,7 @@
-"""Ctrl-C (SIGINT) and SIGTERM end a program: training at the next place where it can save, at a second one at once.
+"""Ctrl-C (SIGINT) and SIGTERM end a program. Training ends at the next place where it can save; a second signal ends it
+at once.
 
-Imports nothing slow: a script handles signals before it imports torch.
+This module imports nothing slow: a script handles signals before it imports torch.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """A signal has ended the program; who catches it may say `how` far the work is and add `advice` on how to go on.
-    `can_save`: it is raised at a place where that can be saved.
+    """A signal has ended the program. The handler may set `how` (how far the work is) and `advice` (how to continue).
+    `can_save`: the state can be saved where it is raised.
 
-    No Exception, as KeyboardInterrupt is none: no library on the way may swallow it.
+    Like KeyboardInterrupt it is no Exception, so that no library catches it.
     """
 
     def __init__(self, number: int, how: str = "", can_save: bool = False) -> None:
@@ -34,9 +35,9 @@ class Interrupted(BaseException):
 
 class SignalHandler:
     """A context in which signals raise Interrupted. Within `deferred` the first one is only kept in `received`. If a
-    library makes another error of Interrupted, it still leaves the context as Interrupted.
+    library turns Interrupted into another error, it becomes Interrupted again at the end of the context.
 
-    A signal that is ignored stays ignored, as SIGINT of what a shell script starts with &.
+    A signal that is ignored stays ignored, for example SIGINT if a shell script starts the program with &.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class SignalHandler:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._handle(self._before)
-        if self._raised and isinstance(error, Exception):  # as torch does, and then calls a file damaged
+        if self._raised and isinstance(error, Exception):  # torch does this and reports a damaged file
             raise self._raised from error
 
     @contextmanager
@@ -66,7 +67,7 @@ class SignalHandler:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within this context a signal ends the process: while processes wait for each other no handler would run."""
+        """Within this context a signal ends the process: no handler would run while processes wait for each other."""
         self._handle(dict.fromkeys(self._before, signal.SIG_DFL))
         try:
             yield

@@ -93,7 +93,7 @@ def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> No
     for _ in range(tried):
         limit = chance.randrange(1_500_000)
         said = in_child(save_with_limit, path, limit)
-        told += said == f"{path} cannot be written: File too large (the one written before is whole)"
+        told += said == f"{path} cannot be written: File too large (the old file is undamaged)"
         if not (path.read_bytes() == earlier and names(tmp_path) == ["last.ckpt"]):
             lost.append(f"{limit} bytes: {names(tmp_path)}")
     assert told == tried
@@ -105,7 +105,7 @@ def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> No
         if found is None:  # not permitted here: the limit above stands for it
             break
         tried += 1
-        wanted = f"{disk}/last.ckpt cannot be written: No space left on device (the one written before is whole)"
+        wanted = f"{disk}/last.ckpt cannot be written: No space left on device (the old file is undamaged)"
         if found != (wanted, 0, ["last.ckpt", "other"]):
             lost.append(f"{free} bytes free: {found}")
     report("a full disk is told in one line and loses nothing", tried, lost)
@@ -116,7 +116,7 @@ def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> No
 def test_a_folder_turned_read_only_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints" / "last.ckpt"
     path.parent.mkdir()
-    refused = f"{path} cannot be written: Permission denied (the one written before is whole)"
+    refused = f"{path} cannot be written: Permission denied (the old file is undamaged)"
     said = in_child(save_in_read_only_folder, path)
     lost = [] if said == ["saved", "0", refused, "0", "saved", "2"] else [str(said)]
     report("a folder turned read-only is told in one line and loses nothing", 1, lost)

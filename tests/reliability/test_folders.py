@@ -53,7 +53,7 @@ def test_a_link_where_a_run_writes_is_refused_before_anything_is_written(
     path = run / name
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     path.symlink_to(home / "outside" / target)
-    with pytest.raises(ValueError, match=f"{name} is a link: nothing is written"):
+    with pytest.raises(ValueError, match=f"{name} is a link: a run is only written"):
         Run(run).check_entries()
 
 
@@ -62,7 +62,7 @@ def test_a_link_where_a_run_writes_is_refused_before_anything_is_written(
 def test_a_link_in_a_folder_that_a_run_fills_is_refused(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()
     (tmp_path / folder / "x").symlink_to("elsewhere")
-    with pytest.raises(ValueError, match=f"{folder}/x is a link: nothing is written"):
+    with pytest.raises(ValueError, match=f"{folder}/x is a link: a run is only written"):
         Run(tmp_path).check_entries()
 
 

@@ -1,1 +1,1 @@
-"""What is there for speed alone: tensors in, tensors out. Each names the equation that it equals; tests compare."""
+"""Code for speed only: tensors in, tensors out. Each function names the equation that it equals; tests compare."""

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Entries of tanh(q + k) held at a time (2 MiB in float32: a processor's cache holds them), or those of one query where
-# that is more.
+# The number of entries of tanh(q + k) in memory at a time (2 MiB in float32, which fits into a processor's cache); at
+# least those of one query.
 BLOCK = 2**19
 
 
 def _blocks(queries: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
-    """tanh(q + k) for some sentences and some of their queries at a time: both as slices, then the block."""
+    """tanh(q + k), block by block: the slice of sentences, the slice of queries, and the block."""
     batch, _, length, _ = queries.shape
     entries_per_query = max(1, keys[:1].numel())  # entries for one query of one sentence
     sentences = max(1, BLOCK // (entries_per_query * length))
@@ -42,7 +42,7 @@ class _AdditiveScores(torch.autograd.Function):
         for sentence_slice, query_slice, hidden in _blocks(queries, keys):
             gradient = gradients[0][sentence_slice, :, query_slice]
             weight_gradient += torch.einsum("bnqk,bnqkh->nh", gradient, hidden)
-            # tanh' = 1 - tanh²; the weight is the same for all pairs: it comes last.
+            # tanh' = 1 - tanh²; the weight, which is the same for all pairs, is multiplied at the end.
             hidden.square_().neg_().add_(1).mul_(gradient[..., None])
             queries_gradient[sentence_slice, :, query_slice] = hidden.sum(dim=3)
             keys_gradient[sentence_slice] += hidden.sum(dim=2)
@@ -56,10 +56,10 @@ def additive_scores(
 ) -> Float[Tensor, "batch heads queries keys"]:
     """vᵀ tanh(q + k) for every query and key (Bahdanau et al. 2015, appendix A.1.2).
 
-    A block at a time, computed again in backward. Beside the scores, queries, keys and their gradients, at most three
+    Computed block by block, and again in backward. Besides the scores, queries, keys and their gradients, at most three
     blocks of `BLOCK` entries (or of heads × keys × head_dim, for one query of one sentence) are in memory.
     """
-    if torch.compiler.is_compiling():  # a traced graph must not depend on how many blocks a batch has
+    if torch.compiler.is_compiling():  # a traced graph must not depend on the number of blocks
         return (
             torch.tanh(queries[:, :, :, None] + keys[:, :, None]) @ weight[:, None, :, None].to(queries.dtype)
         ).squeeze(-1)

@@ -1,4 +1,5 @@
-"""softmax(scale · Q Kᵀ + bias) V, over the visible keys, as one operation of torch, and the softmax of all others."""
+"""softmax(scale · Q Kᵀ + bias) V, over the visible keys, as one operation of torch; and a softmax for all other
+cases."""
 
 import math
 
@@ -7,16 +8,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-# How many float32 numbers a CPU computes at once (AVX-512). With fewer than MANY_SCORES scores, filling the rows up to
-# that costs more than it saves.
+# A CPU computes this number of float32 values at once (AVX-512). With fewer than MANY_SCORES scores, padding the rows
+# to this width takes more time than it saves.
 CPU_VECTOR, MANY_SCORES = 16, 1024
 
 
 def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
     """scores.softmax(-1), in the scores' own type.
 
-    On a CPU torch's softmax is several times slower in two cases. In bf16: so here it is computed in float32. And with
-    fewer keys than a vector holds: so here scores of −∞, which get no weight, fill that up.
+    On a CPU torch's softmax is several times slower in two cases: in bf16, so it is computed in float32 here; and with
+    fewer keys than CPU_VECTOR, so the rows are padded with scores of −∞, which get no weight.
     """
     keys = scores.size(-1)
     if scores.device.type != "cpu" or torch.compiler.is_compiling() or scores.numel() < MANY_SCORES:
@@ -27,11 +28,11 @@ def softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
 
 
 def uses_torch(states: Tensor) -> bool:
-    """Whether torch's scaled_dot_product_attention is used: always on a GPU and in compiled training, where it chooses
-    a fused kernel unless machine.attention=math. On a CPU the written-out equation is faster: torch's is used only in
-    training with machine.attention=fused (`configure_torch` sets torch's flag)."""
+    """Whether torch's scaled_dot_product_attention is used. On a GPU and in compiled training it always is, with a
+    fused kernel unless machine.attention=math. On a CPU the written-out equation is faster: torch's function is used
+    only in training with machine.attention=fused (`configure_torch` sets torch's flag)."""
     if states.device.type != "cpu" or torch.compiler.is_compiling():
-        return True  # asked first: torch.compile cannot follow the next line, and would split its graph at every layer
+        return True  # checked first: torch.compile cannot trace the next line and would split its graph at every layer
     return torch.is_grad_enabled() and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call,no-any-return]
 
 
@@ -44,9 +45,9 @@ def dot_product_attention(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "batch heads queries value_dim"]:
-    """softmax(scale · Q Kᵀ + bias) V over the visible keys, where `uses_torch`."""
+    """softmax(scale · Q Kᵀ + bias) V over the visible keys, by torch's function (see `uses_torch`)."""
     mask = visible
-    if position_bias is not None:  # bias and mask in one tensor, as torch's kernel takes them
+    if position_bias is not None:  # torch's kernel takes bias and mask in one tensor
         bias = position_bias.to(queries.dtype)
         mask = bias if visible is None else torch.where(visible, bias, -math.inf)
     return functional.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=scale)

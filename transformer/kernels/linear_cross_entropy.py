@@ -1,7 +1,7 @@
 """The losses of `training.loss`, summed, from the decoder's states, weight and bias of the projection to logits.
 
 The logits (positions × vocabulary) would be by far the largest tensor of training. So logits and their gradient are
-computed for a few positions at a time, then released: `linear_cross_entropy` and `r_drop_loss` never hold all of them.
+computed for a few positions at a time and then freed: all of them are never in memory together.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Positions that are projected to logits together, on a CPU and elsewhere.
+# The number of positions that are projected to logits together, on a CPU and elsewhere.
 CPU_POSITIONS, GPU_POSITIONS = 512, 16384
-# Rows of logits that a CPU works on together: as float32 they stay in its cache.
+# The number of rows of logits that a CPU processes together: as float32 they fit into its cache.
 CPU_ROWS = 64
 
 # Takes logits (views × positions × vocabulary; R-Drop has 2 views of a batch, otherwise there is 1), which it may
@@ -30,19 +30,18 @@ def _in_row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def cross_entropy_(
     logits: Float[Tensor, "positions vocabulary"], labels: Int[Tensor, " positions"], label_smoothing: float
 ) -> Float[Tensor, " positions"]:
-    """training.loss.cross_entropy. Writes its gradient p − q over the logits.
+    """training.loss.cross_entropy. Its gradient p − q is written over the logits, so it needs no further memory.
 
-    Computed in float32 for logits of any type. Loss and gradient need the same exponentials, and in place they need no
-    further memory.
+    Computed in float32 for logits of any type. Loss and gradient share their exponentials.
     """
     losses = torch.empty(len(logits), device=logits.device)
     for rows, label, loss in _in_row_blocks(logits, labels[:, None], losses):
-        # The rows themselves if they are float32. Below, what is as large is this tensor, overwritten step by step.
+        # The rows themselves if they are float32. Below, this tensor is overwritten step by step to save memory.
         x = rows.float()
         label_logit, mean, top = x.gather(1, label), x.mean(dim=-1), x.amax(dim=-1, keepdim=True)
-        # In new memory on Apple's GPU, where nobody has tried whether a softmax may overwrite what it reads.
+        # Apple's GPU gets new memory: it is not tested there whether a softmax may overwrite its input.
         probabilities = torch.softmax(x, dim=-1, out=None if x.is_mps else x)
-        # The largest probability is exp(top) / Σ exp, and never so small that its logarithm would be lost.
+        # The largest probability is exp(top) / Σ exp, which is never too small for its logarithm.
         log_sum = top - probabilities.amax(dim=-1, keepdim=True).log()
         # −Σ q log p = log Σ exp − (1 − ε) logit of the label − ε mean of the logits
         loss.copy_((log_sum - (1 - label_smoothing) * label_logit).squeeze(1) - label_smoothing * mean)
@@ -55,7 +54,7 @@ def cross_entropy_(
 def symmetric_kl(
     first: Float[Tensor, "positions vocabulary"], second: Float[Tensor, "positions vocabulary"]
 ) -> tuple[Float[Tensor, " positions"], Float[Tensor, "2 positions vocabulary"]]:
-    """training.loss.symmetric_kl, and its gradient with respect to both."""
+    """training.loss.symmetric_kl, and its gradient with respect to both logits."""
     losses, gradient = torch.empty(len(first), device=first.device), first.new_empty(2, *first.shape)
     for rows, other_rows, loss, rows_gradient, other_gradient in _in_row_blocks(first, second, losses, *gradient):
         log_p, log_q = rows.float().log_softmax(dim=-1), other_rows.float().log_softmax(dim=-1)
@@ -63,14 +62,14 @@ def symmetric_kl(
         p_terms, q_terms = p * (log_p - log_q), q * (log_q - log_p)
         kl_pq, kl_qp = p_terms.sum(dim=-1, keepdim=True), q_terms.sum(dim=-1, keepdim=True)
         loss.copy_((kl_pq + kl_qp).squeeze(1) / 2)
-        # Through the softmax, KL(p‖q) gives p ∘ (log p/q − KL(p‖q)) to the first logits, and KL(q‖p) gives p − q.
+        # The gradient of KL(p‖q) for the first logits is p ∘ (log p/q − KL(p‖q)), that of KL(q‖p) is p − q.
         rows_gradient.copy_(p_terms.sub_(p * kl_pq).add_(p - q).mul_(0.5))
         other_gradient.copy_(q_terms.sub_(q * kl_qp).sub_(p - q).mul_(0.5))
     return losses, gradient
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Projects some positions, takes their loss and gradient, and lets go of their logits before the next ones.
+    """Projects some positions, computes their loss and gradient, and frees their logits before the next ones.
 
     The gradients of states, weight and bias are complete after forward; backward only scales them.
     """
@@ -96,13 +95,13 @@ class _ProjectedLoss(torch.autograd.Function):
         for start in range(0, states.size(1), size):
             positions = slice(start, start + size)
             block, mask = states[:, positions].to(dtype), counted[positions, None].to(dtype)
-            # Flattened to a multiplication of matrices: one of three-dimensional tensors is slower.
+            # Flattened to two dimensions: multiplying three-dimensional tensors is slower.
             logits = (block.flatten(0, 1) @ projection.T).view(*block.shape[:2], -1)
             if bias is not None:
                 logits += bias
             losses, gradient = logits_loss(logits, labels[positions])
             total += (losses * counted[positions]).sum()
-            if not needs_gradient:  # a validation by Lightning's Trainer
+            if not needs_gradient:  # in a validation by Lightning's Trainer
                 continue
             gradient = gradient.flatten(0, 1)
             # The mask is applied to the small gradients (dim wide), not to the large one (vocabulary wide).
@@ -163,7 +162,7 @@ def r_drop_loss(
     """Σ r_drop(states · weightᵀ + bias, labels) over the labels that are not `ignore_index`."""
 
     def loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        divergence, divergence_gradient = symmetric_kl(*logits)  # first, while there are logits
+        divergence, divergence_gradient = symmetric_kl(*logits)  # first, before the logits are overwritten
         losses = cross_entropy_(logits.view(-1, logits.size(-1)), labels.repeat(2), label_smoothing)
         gradient = logits  # overwritten in place
         return (

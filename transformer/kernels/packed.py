@@ -1,9 +1,9 @@
-"""act(x Wᵀ + b), by weights that are packed once for translating on a CPU.
+"""act(x Wᵀ + b), with weights that are packed once, for translating on a CPU.
 
-torch multiplies float32 by MKL, which stays far below what some processors can do (docs/experiments.md). oneDNN is
-faster, in the same precision, most of all once a weight lies in the order in which its kernels read it. A row of a
-float32 result is then the same, to the last bit, whatever other rows are computed with it. bfloat16 is multiplied by
-oneDNN anyway, which for a few rows spends more time on reordering the weight than on multiplying.
+torch multiplies float32 with MKL, which on some processors is far from their speed (docs/experiments.md). oneDNN is
+faster in the same precision, above all if a weight is stored in the order in which its kernels read it. A row of a
+float32 result is then the same, to the last bit, independent of the other rows. bfloat16 is multiplied by oneDNN
+anyway; without packing, a few rows need more time for reordering the weight than for multiplying.
 """
 
 import functools
@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from transformer.device import cpu_features, fast_instructions
 
-# Activations that oneDNN applies while it writes a result: our name → its name and algorithm.
+# Activations that oneDNN applies while it writes a result: our name → oneDNN's name and algorithm.
 FUSED_ACTIVATIONS = {"none": ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "silu": ("swish", "")}
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
@@ -46,21 +46,21 @@ def pack_weight(weight: Tensor) -> Tensor:
 
 
 def _state(*parameters: Tensor | None) -> list[tuple[int, int]]:
-    """What changes when one of the parameters is changed in place (but not through `.data`, which torch does not
+    """A value that changes if one of the parameters is changed in place (but not through `.data`, which torch does not
     count), replaced, moved or converted."""
     return [(one.data_ptr(), one._version) for one in parameters if one is not None]
 
 
 def _suits(packed: PackedMatmul, x: Tensor) -> bool:
-    """Whether a packed product gives what torch's would: it keeps no gradient, and casts nothing."""
+    """Whether a packed multiplication may replace torch's: it keeps no gradient and does not convert types."""
     return x.dtype == packed.weight.dtype and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
 
 
 class PackedLinear(nn.Linear):
-    """`nn.Linear` with the same parameters, which multiplies by a packed copy of its weight, and applies an activation
-    in the same operation.
+    """`nn.Linear` with the same parameters, which multiplies with a packed copy of its weight, and applies an
+    activation in the same operation.
 
-    With gradients, under autocast, and once its parameters are others (`_state`), it is `nn.Linear` again.
+    With gradients, under autocast, and if its parameters have changed (`_state`), it works like `nn.Linear`.
     """
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
@@ -72,7 +72,7 @@ class PackedLinear(nn.Linear):
         self._packed_from = _state(linear.weight, linear.bias)
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_packed": None}  # a copy has weights of its own
+        return self.__dict__ | {"_packed": None}  # a copy has its own weights
 
     def forward(self, input: Tensor) -> Tensor:
         packed = self._packed
@@ -82,19 +82,18 @@ class PackedLinear(nn.Linear):
 
 
 class PackedProjections(nn.Module):
-    """Several linear layers of the same states as one matrix multiplication, as long as their parameters are those that
-    were packed."""
+    """Several linear layers of the same states as one matrix multiplication, while their parameters are unchanged."""
 
     def __init__(self, *layers: nn.Linear) -> None:
         super().__init__()
         self._packed_from = self._state_of(layers)
         weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
-        bias = None if biases[0] is None else torch.cat([one.detach() for one in biases])  # all have one, or none
+        bias = None if biases[0] is None else torch.cat([one.detach() for one in biases])  # all have one or none has
         self._matmul = PackedMatmul(pack_weight(torch.cat([weight.detach() for weight in weights])), bias)
         self._widths = [len(weight) for weight in weights]
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_matmul": None}  # a copy has weights of its own
+        return self.__dict__ | {"_matmul": None}  # a copy has its own weights
 
     def forward(self, states: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
         packed = self._matmul
@@ -111,11 +110,11 @@ class PackedProjections(nn.Module):
 def packed_types() -> list[torch.dtype]:
     """The types of weights that are packed on this processor."""
     if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return []  # on ARM this has not been tried
+        return []  # not tested on ARM
     return [torch.float32, *([torch.bfloat16] if "bf16" in fast_instructions(cpu_features()) else [])]
 
 
 def packs(weight: Tensor) -> bool:
     """Whether a weight is packed on this processor."""
-    # Weights made in inference mode do not count their changes.
+    # Weights made in inference mode do not record their changes.
     return weight.device.type == "cpu" and weight.dtype in packed_types() and not weight.is_inference()

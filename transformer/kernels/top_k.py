@@ -1,4 +1,4 @@
-"""The largest of many numbers, found by the maxima of blocks: fast on a CPU, where torch.argmax and topk are not."""
+"""Finds the largest of many numbers by the maxima of blocks, which is faster on a CPU than torch.argmax and topk."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,8 +6,7 @@ from torch import Tensor
 
 
 def block_size(log_probs: Tensor) -> int:
-    """How many ids form a block. The maximum of a block is fast on a CPU; torch.argmax and topk are not. Multiples of
-    16 are fastest, if not too small. 1: no blocks."""
+    """The number of ids in a block; 1: no blocks. Multiples of 16 are fastest, if they are not too small."""
     vocabulary = log_probs.size(-1)
     if log_probs.device.type != "cpu":
         return 1
@@ -19,8 +18,8 @@ def best_sums(
 ) -> tuple[Float[Tensor, "sentences k"], Int[Tensor, "sentences k"], Int[Tensor, "sentences k"]]:
     """(totals + log_probs).topk(k) over all rows of each sentence, largest first: their sums, rows and ids.
 
-    torch.topk on a CPU sorts its way through all of them. Here the maxima of blocks are found first: the k largest
-    entries stand in the k blocks with the largest maxima.
+    torch.topk on a CPU looks at all entries. Here the maxima of blocks are found first: the k largest entries are in
+    the k blocks with the largest maxima.
     """
     sentences, rows, vocabulary = log_probs.shape
     block = block_size(log_probs)
@@ -39,8 +38,8 @@ def best_sums(
 
 
 def largest(log_probs: Float[Tensor, "rows vocabulary"]) -> Int[Tensor, " rows"]:
-    """log_probs.argmax(dim=1), also among equals; on a CPU it finds the block with the largest maximum, then looks into
-    that block only."""
+    """log_probs.argmax(dim=1), also for equal entries; on a CPU it finds the block with the largest maximum, and then
+    searches only that block."""
     if (block := block_size(log_probs)) == 1:
         return log_probs.argmax(dim=1)
     blocks = log_probs.view(len(log_probs), -1, block)
