@@ -77,7 +77,7 @@ def test_the_log_probability_of_a_pair_is_that_of_the_members_mean(pair: list[Tr
 
 
 def test_an_ensemble_has_no_attention_of_its_own(pair: list[Translator]) -> None:
-    with pytest.raises(ValueError, match="look at one of them alone"):
+    with pytest.raises(ValueError, match="give only one of them"):
         explain(Ensemble(pair), "ein Haus", SEARCH)
 
 

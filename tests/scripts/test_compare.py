@@ -165,7 +165,7 @@ def test_translations_of_another_search_are_named_as_such(
     compared("sweep/0", "again")
     printed = capsys.readouterr().out
     assert "again: translated again by evaluate.py (method=greedy" in printed
-    assert "They may not have been translated by one search" in printed
+    assert "The runs may have been translated with different searches" in printed
     shutil.copy(home / "sweep/0/hypotheses.test.txt", folder)  # as a run that goes on has tested itself again
     compared("sweep/0", "again")
     assert "translated again" not in capsys.readouterr().out
@@ -184,7 +184,7 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
     alter(older, "  beam: 5\n", "  beam: 2\n")
     compared("newer", "older", "--sentences", "0")
     printed = capsys.readouterr().out
-    assert "They may not have been translated by one search" in printed
+    assert "The runs may have been translated with different searches" in printed
     assert "newer: as the run was tested (beam=5)" in printed
     assert "older: as the run was tested (beam=2)" in printed
     for run in ("newer", "older"):
@@ -205,7 +205,7 @@ def test_the_length_penalty_of_a_run_that_began_with_a_model_is_not_known(home: 
     alter(home / "from_model" / "config.yaml", "init_from: null", "init_from: model")
     compared("from_nothing", "from_model", "--sentences", "0", "--output", "penalties")
     warning, *notes = json.loads((home / "penalties" / "comparison.json").read_text(encoding="utf-8"))["notes"]
-    assert warning.startswith("They may not have been translated by one search")
+    assert warning.startswith("The runs may have been translated with different searches")
     assert notes == [
         f"from_nothing: as the run was tested (length_penalty={Defaults.length_penalty})",
         "from_model: as the run was tested (length_penalty=null)",
@@ -282,7 +282,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "needs two runs" in said()
     assert "needs two runs" in said("sweep/0", "sweep/0")
     assert "nowhere: no such run" in said("sweep/0", "nowhere")
-    assert "cache: holds no test.json" in said("sweep/0", "cache")
+    assert "cache: has no test.json" in said("sweep/0", "cache")
     (home / "together").mkdir()
     (home / "together" / "evaluation.json").write_text("{}", encoding="utf-8")
     (home / "together" / "hypotheses.other.mine.txt").touch()  # of evaluate.py --input mine.de
@@ -290,7 +290,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
         "sweep/0", "together"
     )
     (home / "begun" / "checkpoints").mkdir(parents=True)
-    assert "begun: has no test.json, as it has not finished: train.py resume=begun continues it" in said(
+    assert "begun: has no test.json, because it is not finished: train.py resume=begun continues it" in said(
         "sweep/0", "begun"
     )
     assert "was not tested on --split news; it has test" in said("sweep", "--split", "news")

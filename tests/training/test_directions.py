@@ -151,4 +151,4 @@ def test_the_doctor_looks_at_all_directions(run: Path, tmp_path: Path) -> None:
     leaks = {one["split"]: one["lines"] for one in report["findings"] if one["check"] == "in a held-out split"}
     assert leaks["train.en-fr"] == [*leaks["train"], 175]
     said = refused("doctor", *arguments, "--fix", "clean", cwd=tmp_path)
-    assert "--fix is for one set of pairs, here are those of de → en, en → fr" in said
+    assert "--fix is for one set of pairs, and here are de → en, en → fr" in said

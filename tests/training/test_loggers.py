@@ -48,5 +48,5 @@ def test_tensorboard_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path
 @pytest.mark.parametrize("row", [b"x,2\n", b"1,\xff\n", b"1,two\n", b"1,2,3\n"])
 def test_a_log_that_is_none_is_refused_by_its_name(tmp_path: Path, row: bytes) -> None:
     (tmp_path / "metrics.csv").write_bytes(b"step,train/loss\n1,1.0\n" + row)
-    with pytest.raises(ValueError, match=r"metrics\.csv is no log of a run: delete it, or put back"):
+    with pytest.raises(ValueError, match=r"metrics\.csv is no log of a run: delete it, or restore"):
         read_log(tmp_path / "metrics.csv")

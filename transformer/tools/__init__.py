@@ -1,1 +1,1 @@
-"""Beside the book: imported by none of its rooms. Each has a page of docs."""
+"""Tools around the translator: no other package imports them. Each has a page in docs."""

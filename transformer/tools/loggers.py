@@ -1,4 +1,4 @@
-"""Where the numbers of a run go while it trains: Lightning's loggers, in the run's folder."""
+"""The loggers of a run while it trains: Lightning's, in the run's folder."""
 
 import csv as csv_file
 from pathlib import Path
@@ -11,7 +11,7 @@ from transformer.run import Run
 
 
 def read_log(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The steps and numbers of the rows of a metrics.csv. Raises ValueError, naming the file, for anything else."""
+    """The step and the numbers of each row of a metrics.csv. Raises ValueError that names any other file."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv_file.DictReader(file))
@@ -22,14 +22,14 @@ def read_log(path: Path) -> list[tuple[int, dict[str, Any]]]:
     except FileNotFoundError:
         return []
     except (KeyError, TypeError, ValueError, AttributeError, csv_file.Error) as error:
-        raise ValueError(f"{path} is no log of a run: delete it, or put back what it held ({error})") from error
+        raise ValueError(f"{path} is no log of a run: delete it, or restore the file ({error})") from error
 
 
 def csv(folder: Path, rows: int = 0, steps: int = 0) -> Logger:
-    """metrics.csv. A resumed run keeps its first `rows`, those until its checkpoint."""
+    """metrics.csv. A resumed run keeps its first `rows`, up to its checkpoint."""
     logger, log = CSVLogger(folder, name="", version=""), Run(folder).metrics_log
     if rank() == 0:
-        # Lightning's logger begins a new file: the rows until the checkpoint are logged again.
+        # Lightning's logger begins a new file, so the rows up to the checkpoint are logged again.
         for step, numbers in read_log(log)[:rows] if rows else ():
             logger.log_metrics(numbers, step)
         logger.save()

@@ -71,9 +71,9 @@ def test_what_was_not_found_is_listed_but_not_what_could_not_be_seen(capsys: pyt
         ({"languages": ["data.source_language=de, but"]}, "✗ data.source_language=de, but"),
         ({"byte_order_marks": ["a.de"]}, "a.de begins with a byte order mark: removed on reading"),
         ({"dropped": 7}, "✗ 7 of 1,000 training pairs have such a fault"),
-        ({"dropped": 1000}, "a cleaned copy would have no pair: see to the faults above where the corpus comes from"),
+        ({"dropped": 1000}, "a cleaned copy would have no pair: correct the faults above in the source of the corpus"),
         ({"writing": ["test: 90 %"]}, "test: 90 %"),
-        ({"tokenizer": {"kind": "bpe", "error": "too few"}}, "no training as things are: too few"),
+        ({"tokenizer": {"kind": "bpe", "error": "too few"}}, "this corpus cannot be used for training: too few"),
         ({}, "unknown tokens (bpe, 2,000 pieces): none"),
     ],
 )
@@ -110,7 +110,7 @@ def test_the_steps_of_a_run_and_their_epochs_are_said(
     epochs: float, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = printed(capsys, run={"steps": 1500, "epochs": epochs})
-    assert f"a run: 1,500 steps as set, about {said} epochs" in lines
+    assert f"a run: 1,500 steps, about {said} epochs" in lines
 
 
 def test_of_a_run_without_a_number_of_steps_no_length_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"data.cache={tmp_path}/cache"]
     home = tmp_path / "corpus"
     there = refused("doctor", *arguments, "--fix", "corpus", cwd=tmp_path)
-    assert f"--fix {home} is there already" in there
+    assert f"--fix {home} exists already" in there
     within = refused("doctor", *arguments, "--fix", "corpus/train.de/clean", cwd=tmp_path)
     assert within == f"error: --fix {home / 'train.de' / 'clean'}: {home / 'train.de'} is a file, not a folder"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]

@@ -169,9 +169,9 @@ def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, 
 
 def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translator, tmp_path: Path) -> None:
     engine = exported(taught, tmp_path / "engine")
-    with pytest.raises(ValueError, match="shows no attention weights: load the run that it was made of"):
+    with pytest.raises(ValueError, match="shows no attention weights: load the run that it was made from"):
         explain(engine, "ja")
-    with pytest.raises(ValueError, match="copy it, or save what it was made of"):
+    with pytest.raises(ValueError, match="copy the folder, or save its own run"):
         engine.save(tmp_path / "t.safetensors")
 
 
@@ -398,7 +398,7 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
 
 def test_an_export_to_another_program_says_which_ones_translate(taught: Translator, tmp_path: Path) -> None:
     export(taught, ExportSettings("huggingface", None, str(tmp_path / "hub")))
-    with pytest.raises(ValueError, match="hub is an export to huggingface, which cannot translate here: one to ctrans"):
+    with pytest.raises(ValueError, match="hub is an export to huggingface, which cannot translate here: use one to"):
         load(tmp_path / "hub")
 
 

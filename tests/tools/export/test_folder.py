@@ -36,7 +36,7 @@ def test_only_a_former_export_is_replaced(taught: Translator, tmp_path: Path) ->
         write(folder, "onnx", taught, lambda work, content=content: (work / "model.bin").write_bytes(content))
         assert (folder / "model.bin").read_bytes() == content
     (folder / "letter.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"holds letter\.txt, which is of no export"):
+    with pytest.raises(ValueError, match=r"has letter\.txt, which is not an export"):
         write(folder, "onnx", taught, make)
     assert (folder / "letter.txt").read_text(encoding="utf-8") == "mine"
     assert (folder / "model.bin").read_bytes() == b"two"
@@ -81,7 +81,7 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
     (folder / ".DS_Store").touch()  # as the Finder leaves it
     read(folder)
     (folder / "vmap.txt").write_text("a file that the engine would read", encoding="utf-8")
-    assert "vmap.txt is not of it" in refusal(folder)
+    assert "vmap.txt is not in its manifest" in refusal(folder)
 
 
 def test_a_tokenizer_larger_than_any_is_not_read_into_memory(taught: Translator, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_pipe_in_an_export_is_refused_and_not_waited_for(taught: Translator, t
     os.mkfifo(folder / name)
     assert f"{name} " in refusal(folder)
     if name == EXPORT_MANIFEST:
-        with pytest.raises(ValueError, match="which is of no export"):
+        with pytest.raises(ValueError, match="which is not an export"):
             write(folder, "onnx", taught, make)
 
 

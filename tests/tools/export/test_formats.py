@@ -91,7 +91,7 @@ def test_a_direction_that_was_not_learned_is_no_pages_and_is_marked_in_a_file(
     model = english_and_french()
     guess = Translator(model.model, model.tokenizers, ("en", "fr"), [("fr", "en"), ("en", "de")])
     for format, name in (("page", "p.html"), ("huggingface", "hub")):
-        with pytest.raises(ValueError, match=rf"{format} has .* fr → en, en → de: en → fr is none of them"):
+        with pytest.raises(ValueError, match=rf"{format} has only .* fr → en, en → de: en → fr is not one of them"):
             export(guess, ExportSettings(format, None, str(tmp_path / name)))  # type: ignore[arg-type]
     export(guess, ExportSettings("safetensors", None, str(tmp_path / "t.safetensors")))
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]

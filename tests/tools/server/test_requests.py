@@ -127,7 +127,7 @@ def test_the_names_on_a_page_are_no_markup() -> None:
 @pytest.mark.parametrize("content", [b" \n", b"two\nlines\n", b"\xc3\xa9\n", b"k" * (MAX_KEY_BYTES + 1)])
 def test_a_key_is_one_line_of_ascii_of_limited_length(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content)
-    with pytest.raises(UsageError, match="must hold the key on one line: ASCII characters, at most 1,024"):
+    with pytest.raises(UsageError, match="must have the key on one line: ASCII characters, at most 1,024"):
         read_key(str(tmp_path / "key"))
     (tmp_path / "key").write_bytes(b"k" * (MAX_KEY_BYTES - 1) + b"\n")
     assert read_key(str(tmp_path / "key")) == b"k" * (MAX_KEY_BYTES - 1)

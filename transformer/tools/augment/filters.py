@@ -1,7 +1,7 @@
-"""Which synthetic pairs are good enough to be trained on: the doctor's checks, one pair at a time.
+"""Filters that drop bad synthetic pairs before training: the doctor's checks, one pair at a time.
 
-A text is looked at before it is translated, its translation after that. What is usual, and which sentences are held
-out, a corpus of real pairs tells.
+A text is checked before it is translated, and its translation afterwards. A corpus of real pairs shows what is usual,
+and which sentences are held out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,14 +31,14 @@ from transformer.tools.doctor.checks import (
 )
 from transformer.tools.doctor.profile import Profile
 
-# The same words so many times in a row are no sentence: a search that turns in a circle.
+# A phrase of at most MAX_PHRASE words, repeated more than MAX_TIMES times in a row, shows a search that repeats itself.
 MAX_PHRASE, MAX_TIMES = 4, 3
 
 
 @dataclass(kw_only=True)
 class FilterContext(Context):
-    """Also the `tokenizers` of the model, how many tokens a side may have, and what is `comparable` of the sentences
-    that are held out: the rule by which validation and test are cut off, and by which training refuses a pair."""
+    """Also the `tokenizers` of the model, the largest number of tokens of a side, and the `comparable` form of the
+    held-out sentences: validation and test are taken out, and training refuses pairs, by this form."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     max_length: int
@@ -54,7 +54,7 @@ def _too_long(line: Line, context: FilterContext) -> Sides:
 
 
 def _duplicate(line: Line, context: FilterContext) -> Sides:
-    """A text that was there before."""
+    """A text that has occurred before."""
     if (text := hash64(line.text[0])) in context.seen:
         return True, False
     context.seen.add(text)
@@ -71,8 +71,8 @@ def _held_out(line: Line, context: FilterContext) -> Sides:
 
 
 def _is_repetitive(text: str) -> bool:
-    """The same one to four words more than three times in a row."""
-    tokens = words_with_numbers(text)  # 192.168.0.1 repeats no word
+    """Whether the same one to four words come more than three times in a row."""
+    tokens = words_with_numbers(text)  # so that 192.168.0.1 repeats no word
     for length in range(1, MAX_PHRASE + 1):
         same = (tokens[i] == tokens[i + length] for i in range(len(tokens) - length))
         if any(is_same and sum(1 for _ in run) >= length * MAX_TIMES for is_same, run in groupby(same)):
@@ -86,7 +86,7 @@ def _repetition(line: Line, context: FilterContext) -> Sides:
 
 @dataclass(frozen=True)
 class Filter:
-    """Whether source and target have a fault, and what it `means`."""
+    """A function that says whether source and target have a fault, and what the fault `means`."""
 
     find: Callable[[Line, FilterContext], Sides]
     means: str
@@ -108,7 +108,7 @@ FILTERS: Registry[Filter] = Registry(
 
 
 class PairFilter:
-    """Says by which of the filters `names` a text or a pair is to be dropped."""
+    """Finds the filter, among those in `names`, that drops a text or a pair."""
 
     def __init__(
         self,
@@ -117,8 +117,8 @@ class PairFilter:
         tokenizers: tuple[Tokenizer, Tokenizer],
         languages: tuple[str, str],
     ) -> None:
-        """Reads the pairs of `corpus` from the first to the second of `languages`; validation and test of all its
-        directions are held out."""
+        """Reads the pairs of `corpus` in the direction `languages`; validation and test of all its directions are held
+        out."""
         self.filters = {name: FILTERS[name] for name in names}
         indices = index_held_out(corpus.by_direction, languages)
         train = Profile(read_raw(corpus.in_direction(languages), "train"))
@@ -134,7 +134,7 @@ class PairFilter:
         )
 
     def mark_seen(self, texts: Iterable[str]) -> Iterator[str]:
-        """Passes on texts that were looked at before, by a program that was stopped."""
+        """Passes on texts that an earlier, stopped command has already checked."""
         for text in texts:
             self.context.seen.add(hash64(text))
             yield text

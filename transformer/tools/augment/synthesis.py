@@ -1,7 +1,7 @@
-"""Synthetic pairs: a model translates text that has no translation, and filters choose what can be trained on.
+"""Synthetic pairs: a model translates text that has no translation, and filters drop bad pairs.
 
-With a model of the other direction this is back-translation (Sennrich et al. 2016), with one of the same direction
-self-training: which one, the later training decides, by its direction.
+With a model of the other direction than the later training this is back-translation (Sennrich et al. 2016), with one of
+the same direction it is self-training.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A line of the input, its translation, and the filter that dropped it, if any: then the translation may be
-    missing."""
+    """A line of the input, its translation, and the filter that dropped it, if any. A dropped line may have no
+    translation."""
 
     text: str
     translation: str
@@ -35,14 +35,14 @@ class Row(NamedTuple):
 
 
 def left_out(checkpoints: Sequence[Path], cache: str, source: str | None, target: str | None) -> Path:
-    """The file with the side to translate of the training pairs that the runs have left out; `source` and `target` are
-    its languages where these are not the corpus' own.
+    """The file with the training pairs that the runs have left out, in the language to translate; `source` and `target`
+    are given if they are not the corpus' own.
 
-    Raises UsageError where a run has left out none, or another part than the others.
+    Raises UsageError if a run has left out none, or another part than the other runs.
     """
     refusal = UsageError(
-        "--fold translates the training pairs that the run itself left out: train it with data.fold=[1,5], and give no "
-        "runs that left out others"
+        "--fold translates the training pairs that the run itself left out: train it with data.fold=[1,5]; all runs "
+        "must have left out the same pairs"
     )
     files = set()
     for run in map(Run.open, checkpoints):
@@ -58,24 +58,24 @@ def left_out(checkpoints: Sequence[Path], cache: str, source: str | None, target
 
 
 def looks_translated(text: Path, languages: tuple[str, str]) -> str | None:
-    """What a text looks like if that is the second of two languages and not the first, its own; else None."""
+    """None if a text may be in the first of two languages, or is not in the second; else what it looks like."""
     sample = list(islice(read_lines(text), LANGUAGE_SAMPLE))
     found, other = (looks_like(sample, language) for language in languages)
     return None if other else found
 
 
 def check_languages(corpus: DataSettings, text: Path, languages: tuple[str, str]) -> None:
-    """Raises UsageError for a corpus of other languages than the model's, and a text in the model's target language."""
+    """Raises UsageError if the corpus has other languages than the model, or the text is in the target language."""
     source, target = languages
     if not set(languages) <= set(corpus.all_languages):
         pair = " and ".join(corpus.all_languages)
         raise UsageError(
-            f"the checkpoint translates {source} → {target}, the corpus is in {pair}: name another by --corpus"
+            f"the checkpoint translates {source} → {target}, the corpus is in {pair}: give another --corpus"
         )
     if found := looks_translated(text, languages):
         raise UsageError(
-            f"{text} looks like {found}, but the checkpoint translates {source} → {target}: name a run of the other "
-            f"direction, or, if this model has learned that too, give --target {source}"
+            f"{text} looks like {found}, but the checkpoint translates {source} → {target}: give a run of the other "
+            f"direction, or, if this model has learned it too, --target {source}"
         )
 
 
@@ -87,7 +87,7 @@ def translate_rows(
     texts: Sequence[str],
     numbers: Sequence[int],
 ) -> list[Row]:
-    """Translates what is good enough of some lines with these numbers; their draws depend on these alone."""
+    """Filters and translates lines with these numbers; random draws depend only on the numbers."""
     dropped = [pair_filter.check_text(number, text) for number, text in zip(numbers, texts, strict=True)]
     kept = [place for place, reason in enumerate(dropped) if reason is None]
     translations = [""] * len(texts)

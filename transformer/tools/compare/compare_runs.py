@@ -1,4 +1,4 @@
-"""Compares what runs have left: scores with intervals, tests against chance, and the sentences that differ most."""
+"""Compares finished runs: scores with intervals, significance tests, and the sentences that differ most."""
 
 import logging
 import os
@@ -23,16 +23,16 @@ from transformer.tools.compare.run_results import (
 )
 from transformer.tools.compare.significance import Difference, TestedScore, compare, largest_differences
 
-# Of runs that were tested with different searches, or of which some were translated again.
+# For runs that were tested with different searches, or if some were translated again.
 MIXED = (
-    "They may not have been translated by one search (below), which may be the whole difference: to be sure, translate "
-    "all of them again, evaluate.py RUN."
+    "The runs may have been translated with different searches (below), which may be the whole difference: to be sure, "
+    "translate all of them again, evaluate.py RUN."
 )
 
 
 @dataclass
 class Comparison:
-    """All systems by name, the first being what the others are compared with."""
+    """All systems by name; the others are compared with the first."""
 
     settings: CompareSettings
     folders: dict[str, Path]
@@ -81,8 +81,8 @@ class Comparison:
 
 
 def compare_runs(folders: list[Path], settings: CompareSettings) -> Comparison:
-    """Read the runs in these folders, refuse what cannot be compared, and test each run against the first."""
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar says how far it is
+    """Reads the runs in these folders, checks that they can be compared, and tests each run against the first."""
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # the bar already shows the progress
     runs = {
         name: read_results(folder, settings.split, settings.cache)
         for name, folder in zip(run_names(folders), folders, strict=True)

@@ -1,4 +1,4 @@
-"""A comparison of systems as one reads it: a table, a sentence for each pair, and where they differ most."""
+"""A comparison of systems for reading: a table, a sentence for each pair, and the sentences that differ most."""
 
 import operator
 
@@ -22,14 +22,14 @@ def _p(p: float | None) -> str:
         return ""
     if p < 0.001:
         return "< 0.001"
-    # 0.0499 is below the level, and should look so; 0.04999 too.
+    # 0.0499 is below the level and must look so; 0.04999 too.
     if p < ALPHA <= round(p, 4):
         return f"< {ALPHA}"
     return f"{p:.4f}" if round(p, 3) == ALPHA else f"{p:.3f}"
 
 
 def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore]) -> str:
-    """Says in a sentence whether the other system is better or worse than the first."""
+    """A sentence that says whether the other system is better or worse than the first."""
     gain, p, label = tested[other].score - tested[first].score, tested[other].p, METRICS[metric].label
     assert p is not None
     if gain == 0:
@@ -44,7 +44,8 @@ def verdict(first: str, other: str, metric: str, tested: dict[str, TestedScore])
 def show_comparison(
     tested: dict[str, dict[str, TestedScore]], comet: dict[str, float], warning: str | None, notes: list[str]
 ) -> None:
-    """Prints all scores (with * where they too differ from the first system's) and a verdict by the first metric."""
+    """Prints all scores (with * if they differ significantly from the first system's) and a verdict by the first
+    metric."""
     out = console()
     table = Table("run", box=box.SIMPLE)
     main, *_ = tested
@@ -66,12 +67,12 @@ def show_comparison(
     for note in notes:
         out.print(Text(note, style="dim"))
     legend = [
-        f"±: half of the 95 % interval; *: differs from {first}, both p being below {ALPHA:g}; the p shown are of "
+        f"±: half of the 95 % interval; *: differs from {first} (both p are below {ALPHA:g}); the p shown are for "
         f"{labels[0]}",
         "this compares two models: to compare the settings of their training, train each with several seeds",
     ]
     if len(others) > 1:
-        legend.append(f"{len(others)} comparisons: one in {1 / ALPHA:.0f} of equals comes out as different by chance")
+        legend.append(f"{len(others)} comparisons: of {1 / ALPHA:.0f} equal systems, one looks different by chance")
     for line in legend:
         out.print(Text(line, style="dim"))
 

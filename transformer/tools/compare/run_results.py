@@ -1,4 +1,4 @@
-"""What a finished run has left of a split (test.json, hypotheses.<split>.txt), read and checked for a comparison."""
+"""Reads and checks the results of a finished run for a comparison (test.json, hypotheses.<split>.txt)."""
 
 import math
 import os
@@ -18,7 +18,7 @@ from transformer.files import expanded, read_json
 from transformer.inference.settings import Defaults, SearchSettings
 from transformer.run import Run
 
-# Scores of one text may differ in their last bits from one machine to another.
+# The scores of a text may differ in their last bits between machines.
 TOLERANCE = 1e-6
 
 
@@ -29,37 +29,37 @@ def _folders(path: Path) -> list[Path]:
         return [path]
     folders = [trial for trial in path.iterdir() if Run(trial).results.is_file()] if path.is_dir() else []
     if not folders:
-        reason = f"holds no {run.results.name}: no run has ended there" if path.is_dir() else "no such run"
+        reason = f"has no {run.results.name}: no run has ended there" if path.is_dir() else "no such run"
         if run.evaluation.is_file():
             file = min(path.glob(run.hypotheses_file("*").name), default=run.hypotheses_file("test"))
             reason = (
-                f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares what evaluate.py has written there"
+                f"is no run: sacrebleu REFERENCE -i FILE {file} --paired-bs compares the translations of evaluate.py"
             )
         if run.last.parent.is_dir():
-            reason = f"has no {run.results.name}, as it has not finished: train.py resume={path} continues it"
+            reason = f"has no {run.results.name}, because it is not finished: train.py resume={path} continues it"
         raise ValueError(f"{path}: {reason}")
     # Trial 10 after trial 9.
     return sorted(folders, key=lambda folder: [int(n) if n.isdecimal() else n for n in re.split(r"(\d+)", str(folder))])
 
 
 def find_runs(paths: Iterable[str]) -> list[Path]:
-    """Find the folders of runs, each once, in this order; the folder of a sweep means its trials."""
+    """Finds the folders of runs, each once, in this order; the folder of a sweep stands for its trials."""
     folders = list({folder.resolve(): folder for path in paths for folder in _folders(expanded(path))}.values())
     if len(folders) < 2:
-        raise UsageError(f"a comparison needs two runs: {folders[0] if folders else 'none'} is named, name more")
+        raise UsageError(f"a comparison needs two runs, and only {folders[0] if folders else 'none'} is given")
     return folders
 
 
 def run_names(folders: list[Path]) -> list[str]:
-    """Name runs by the part of their paths that tells them apart."""
+    """Names runs by the part of their paths that differs."""
     absolute = [os.path.abspath(folder) for folder in folders]  # noqa: PTH100
     return [os.path.relpath(folder, os.path.commonpath(absolute)) for folder in absolute]
 
 
 @dataclass
 class RunResults:
-    """The translations of a split, the pairs they are of, how they were scored, and the search that made them: the
-    run's own, or that of evaluate.py."""
+    """The translations of a split, its pairs, the signatures of the scores, and the search that made the translations:
+    the run's own, or that of evaluate.py."""
 
     folder: Path
     direction: Direction
@@ -71,7 +71,7 @@ class RunResults:
 
 
 def _close(scores: Scores, others: Scores) -> bool:
-    """Whether the metrics that both have agree; there must be one."""
+    """Whether both agree in the metrics that they share; they must share one."""
     shared = scores.values.keys() & others.values.keys()
     return bool(shared) and all(math.isclose(scores[name], others[name], abs_tol=TOLERANCE) for name in shared)
 
@@ -79,13 +79,13 @@ def _close(scores: Scores, others: Scores) -> bool:
 def _own_search(run: Run) -> dict[str, Any]:
     """The search that a run was tested with; a setting that is newer than the run has its default."""
     search = from_dict(SearchSettings, run.setting("search"), f"{run.config}: search")
-    if run.setting("init_from") is None:  # else it may be that of the model to begin with
+    if run.setting("init_from") is None:  # otherwise the defaults may be those of the model to begin with
         search = search.with_defaults(Defaults())
     return asdict(search)
 
 
 def _with_todays_names(search: dict[str, Any]) -> dict[str, Any]:
-    """The search of an evaluation, of which older ones have the settings of a choice in a section of their own."""
+    """The search of an evaluation; older evaluations have the settings of a choice in a separate section."""
     section = search.get("choose")
     if not isinstance(section, dict):
         return search
@@ -104,15 +104,15 @@ def _later_evaluation(run: Run, split: str) -> tuple[Scores, dict[str, Any] | No
 
 
 def read_results(folder: Path, split: str, cache: str) -> RunResults:
-    """Reads what the run in `folder` has left of a split of its corpus.
+    """Reads the results of the run in `folder` for a split of its corpus.
 
-    Raises ValueError or OSError where its files do not fit each other.
+    Raises ValueError or OSError if its files do not fit each other.
     """
     run = Run(folder)
     results = read_json(run.results)
     tested = [name for name, scores in results.items() if isinstance(scores, dict) and "signatures" in scores]
     if split not in tested:
-        settings = corpus_of(run)  # test.de-en is the test of a run whose first or only direction is de-en
+        settings = corpus_of(run)  # test.de-en also means the test of a run with de-en as its first or only direction
         split = next((name for name in tested if split_name(name, settings.languages) == split), split)
     if split not in tested:
         raise UsageError(f"{folder} was not tested on --split {split}; it has {', '.join(tested) or 'no scores'}")
@@ -120,7 +120,7 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     corpus, digests = corpus_of(run, cache), results.get("corpus")
     if not isinstance(digests, dict) or corpus.digest(split) != digests.get(split):
         files = corpus_of(run).whole or " and ".join(map(str, corpus.files(split)))
-        raise ValueError(f"{files} changed since {folder} was tested: its scores are of other references")
+        raise ValueError(f"{files} has changed since {folder} was tested: its scores are for other references")
     pairs = list(corpus.read(split))
     file = run.hypotheses_file(split)
     if not file.exists():
@@ -134,18 +134,18 @@ def read_results(folder: Path, split: str, cache: str) -> RunResults:
     rescored = score(hypotheses, [reference for _, reference in pairs], direction[1], metrics)
     own = _own_search(run) if _close(rescored, scores) else None
     search = (later_search if later_scores and _close(rescored, later_scores) else None) or own
-    if search is None:  # nobody knows who made them
+    if search is None:  # the translations fit no scores
         name, value = next(iter(rescored.values.items()))
         raise ValueError(
             f"{file} was altered: it gives {METRICS[name].label} {value:.2f}, not the score in {run.results.name}; "
-            "evaluate.py replaces it by new translations"
+            "evaluate.py writes new translations"
         )
     return RunResults(folder, direction, pairs, hypotheses, scores.signatures, search, is_own=search == own)
 
 
 def search_notes(runs: dict[str, RunResults]) -> tuple[bool, list[str]]:
-    """Whether runs may have been translated by different searches, and a line for each whose search should be known:
-    with the settings that differ, or with all of what evaluate.py did, if that replaced a run's own translations."""
+    """Whether runs may have been translated with different searches, and lines about searches: the settings that
+    differ; or, if evaluate.py has replaced a run's own translations, all settings of its search."""
     searches = [run.search for run in runs.values()]
     keys = dict.fromkeys(key for search in searches for key in search)
     differing = [key for key in keys if any(search.get(key) != searches[0].get(key) for search in searches)]
@@ -187,7 +187,7 @@ def check_comparable(first: RunResults, other: RunResults) -> None:
 
 
 def shared_metrics(runs: list[RunResults]) -> list[str]:
-    """The metrics by which all runs were scored, in the first one's order. Raises ValueError where there is none."""
+    """The metrics by which all runs were scored, in the order of the first run. Raises ValueError if there is none."""
     shared = [metric for metric in runs[0].signatures if all(metric in run.signatures for run in runs)]
     if not shared:
         each = "; ".join(f"{run.folder}: {', '.join(run.signatures)}" for run in runs)

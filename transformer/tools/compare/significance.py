@@ -20,8 +20,8 @@ ALPHA = 0.05
 class TestedScore:
     """A system's score by one metric, and how certain it is.
 
-    `interval` is half the width of the 95 % interval that bootstrap resampling gives. The p-values are those of the
-    difference from the first system, which has none itself.
+    `interval` is half the width of the 95 % interval from bootstrap resampling. The p-values are for the difference
+    from the first system, which has none itself.
     """
 
     score: float
@@ -31,7 +31,7 @@ class TestedScore:
 
     @property
     def p(self) -> float | None:
-        """The larger of the two: where the tests disagree, the doubt counts."""
+        """The larger of the two: if the tests disagree, the difference does not count as significant."""
         known = [p for p in (self.p_bootstrap, self.p_randomization) if p is not None]
         return max(known, default=None)
 
@@ -50,17 +50,17 @@ def paired_tests(metrics: Iterable[str]) -> list[MetricTest]:
 
 
 def _tested(bootstrap: list[Result], randomization: list[Result], index: int, differing: int) -> TestedScore:
-    """Of the system at this index, which translates so many sentences otherwise than the first."""
+    """The result of the system at this index; its translations of `differing` sentences differ from the first one's."""
     score = bootstrap[index].score
     interval = float(bootstrap[index].ci or 0)
     if index == 0:
         return TestedScore(score, interval, None, None)
     if score == bootstrap[0].score:
-        # sacrebleu counts the samples that differ by more than the systems do. Of systems that say the same none does,
-        # and its p-value would be the smallest there is.
+        # sacrebleu counts the samples that differ by more than the systems do. If the systems are equal, none does, and
+        # the p-value would be the smallest possible.
         return TestedScore(score, interval, 1.0, 1.0)
-    # If few sentences differ, this share of the trials swaps all of them or none; the difference is then exactly the
-    # systems', which sacrebleu does not count. No exact test gives a smaller p-value.
+    # If few sentences differ, this share of the trials swaps all of them or none, which gives exactly the difference of
+    # the systems; sacrebleu does not count these trials. No exact test gives a smaller p-value.
     least = min(1.0, 2 * 0.5**differing)
     randomized = randomization[index].p_value
     assert randomized is not None
@@ -78,9 +78,10 @@ def compare(
 ) -> dict[str, dict[str, TestedScore]]:
     """Tests every system against the first by each of the `metrics`: {metric: {system: TestedScore}}.
 
-    `systems` holds hypotheses by name, one for each of the `references`. Equal calls draw equal samples (sacrebleu's
-    seed: the variable SACREBLEU_SEED, else 12345; with 0 or none each call draws others). `progress` may show how many
-    of the paired tests are done. Raises ValueError for fewer than two systems and for other numbers of sentences.
+    `systems` has hypotheses by name, one for each of the `references`. Equal calls draw equal samples (sacrebleu's
+    seed: the variable SACREBLEU_SEED, else 12345; with 0 or "none" each call draws others). `progress` may show how
+    many of the paired tests are done. Raises ValueError for fewer than two systems, or if a system has another number
+    of sentences than `references`.
     """
     if len(systems) < 2:
         raise ValueError("a comparison needs two systems or more")
@@ -108,9 +109,9 @@ def compare(
 def largest_differences(
     first: list[str], other: list[str], references: list[str], language: str, count: int
 ) -> list[Difference]:
-    """The `count` sentences whose BLEU differs most, the largest difference first; none where it is the same."""
+    """The `count` sentences whose BLEU differs most, the largest difference first; not those with equal BLEU."""
     sentence_bleu = copy.copy(bleu(scored_language(language, references)))
-    # A sentence of three words has no 4-grams to miss.
+    # So that a sentence of three words, which has no 4-grams, is scored too.
     sentence_bleu.effective_order = True
     differences = []
     for sentence, (one, two, reference) in enumerate(zip(first, other, references, strict=True)):

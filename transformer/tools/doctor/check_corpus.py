@@ -1,4 +1,4 @@
-"""All checks over all splits, in two passes: the first learns what is usual, the second finds what is not."""
+"""All checks over all splits, in two passes: the first learns what is usual, the second finds faults."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from transformer.data.words import Line, has_byte_order_mark, read_raw
 from transformer.tools.doctor.checks import CHECKS, NEITHER, Check, Context
 from transformer.tools.doctor.profile import Profile
 
-# Lines listed for a finding: enough to look at, few enough to read.
+# The number of lines that are listed for a finding.
 MAX_LINES = 5
-# Shows the progress of a pass over lines, which it is given with the pass's name.
+# Shows the progress of a pass over lines; its arguments are the lines and the name of the pass.
 ShowProgress = Callable[[Iterable[Line], str], Iterable[Line]]
 
 
 @dataclass
 class Finding:
-    """How often a check found its fault in a split: the number of pairs and of source and target sides, the numbers of
-    the first lines, and the text of one."""
+    """How often a check found its fault in a split: the number of pairs, of source sides and of target sides, the
+    numbers of the first lines, and an example."""
 
     split: str
     check: Check
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass
 class Dropped:
-    """A training pair that a cleaned copy leaves out, the names of the checks that it fails, and what it leaks."""
+    """A training pair that a cleaned copy leaves out, the checks that it fails, and the held-out sentence in it."""
 
     line: Line
     reasons: list[str]
@@ -45,15 +45,15 @@ class Dropped:
 
 
 class Examination:
-    """A corpus of one direction under examination: making one learns what is usual, `run` finds what is not. `others`
-    are the corpora of other directions, whose validation and test are held out too."""
+    """The examination of a corpus in one direction: its constructor learns what is usual, `run` finds faults. `others`
+    are the corpora of other directions; their validation and test are held out too."""
 
     def __init__(
         self, settings: DataSettings, show_progress: ShowProgress, others: Sequence[DataSettings] = ()
     ) -> None:
         self.settings, self.show_progress = settings, show_progress
         self.pairs = dict.fromkeys(settings.splits, 0)
-        # Of the sources, and of the targets.
+        # One index for sources, one for targets.
         self.held_out = index_held_out([settings, *others], settings.languages, self._read)
         self.profile = Profile(self._read(settings, "train"))
         files = [path for split in settings.splits for path in settings.files(split)]
@@ -73,9 +73,9 @@ class Examination:
         return read_raw(self.settings, split)
 
     def run(self, too_long: set[int], keep: Callable[[Line], None], drop: Callable[[Dropped], None]) -> list[Finding]:
-        """Checks every pair of every split. Calls `keep` with each training pair to be kept and `drop` with the others.
+        """Checks every pair of every split. Calls `keep` with each training pair to keep and `drop` with the others.
 
-        `too_long` has the numbers of the training pairs that are too long to be trained on.
+        `too_long` has the numbers of training pairs that are too long for training.
         """
         self.findings = []
         for split in self.settings.splits:

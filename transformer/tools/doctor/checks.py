@@ -1,4 +1,4 @@
-"""The checks: for each a small function that says of a pair whether its source and its target have the fault."""
+"""The checks. Each is a small function that says whether the source and the target of a pair have a fault."""
 
 import math
 import re
@@ -16,25 +16,25 @@ from transformer.tools.doctor.profile import Profile, log_ratio
 
 Sides = tuple[bool, bool]
 NEITHER, BOTH = (False, False), (True, True)
-# A target so many times longer or shorter, by characters, than is usual in this corpus.
+# A target is faulty if it is longer or shorter by this factor, in characters, than is usual in this corpus.
 MAX_RATIO = 3.0
-# A text of fewer letters, or fewer words, may be a name or a formula.
+# A text with fewer letters, or fewer words, may be a name or a formula.
 MIN_LETTERS, MIN_WORDS = 20, 5
-# A text that is more likely by so much in the other language: nats per trigram.
+# A text is in the wrong language if it is more likely in the other one by this much, in nats per trigram.
 MIN_LOG_LIKELIHOOD_RATIO = 0.5
-# What no keyboard writes: control characters, U+FFFD in place of what could not be read, private use.
+# Characters that no keyboard writes: control characters, U+FFFD (for unreadable ones), private use.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\U000f0000-\U0010fffd]")
 # Bytes of UTF-8 that were read as Latin-1 or Windows-1252: "fÃ¼r", "itâ€™s". (Not before a closing ’ or ”: "AMANHÃ”".)
 WRONG_ENCODING = re.compile("[ÂÃ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘•–—˜™š›œžŸ]|â€[\x80-\xbf™œžŸ“˜]")
-# Soft hyphens, zero-width spaces, direction marks. (Joiners, U+200C and U+200D, belong to the spelling of some.)
+# Soft hyphens, zero-width spaces, direction marks. (Not joiners, U+200C and U+200D: some languages need them.)
 INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 @dataclass
 class Context:
-    """What a check compares a pair with: the profiles of `train` and of the pair's `split`, the `held_out` sentences
-    of source and target, the lines of train that are `too_long` for training, the `languages`, and the pairs `seen`
-    already."""
+    """The data that checks compare a pair with: the profiles of `train` and of the pair's `split`, the `held_out`
+    sentences of source and target, the numbers of training lines that are `too_long`, the `languages`, and the pairs
+    already `seen`."""
 
     train: Profile
     split: Profile
@@ -93,13 +93,13 @@ def length_ratio(line: Line, context: Context) -> Sides:
 
 
 def copied(line: Line, context: Context) -> Sides:
-    """The same words on both sides; short ones may be names."""
+    """The same words on both sides; short texts are ignored, because they may be names."""
     source, target = line.text
     return BOTH if letters(source) >= MIN_LETTERS and words(source) == words(target) else NEITHER
 
 
 def wrong_script(line: Line, context: Context) -> Sides:
-    """Most letters are of a script that is foreign to this side, names aside: words that the other side has too."""
+    """Most letters have a script that is foreign to this side. Names, which the other side has too, do not count."""
 
     def foreign(text: str, side: int) -> bool:
         counts = weighted(scripts(text))
@@ -115,14 +115,15 @@ def wrong_script(line: Line, context: Context) -> Sides:
 
 
 def wrong_language(line: Line, context: Context) -> Sides:
-    """A source that looks like the target language, or a target like the source's. A third language is not noticed."""
+    """A source that looks like the target language, or a target like the source language. Other languages are not
+    noticed."""
     source, target = (
         sign * context.train.log_likelihood_ratio(text) > MIN_LOG_LIKELIHOOD_RATIO
         and letters(text) >= MIN_LETTERS
         and len(words(text)) >= MIN_WORDS
         for sign, text in zip((-1, 1), line.text, strict=True)
     )
-    # A copied sentence looks like one language on both sides, but that is one fault, and has its own check.
+    # A copied sentence has one language on both sides, but this fault has its own check.
     return (source, target) if copied(line, context) == NEITHER else NEITHER
 
 
@@ -164,8 +165,8 @@ def nearly_leaked(line: Line, context: Context) -> Sides:
 
 @dataclass(frozen=True)
 class Check:
-    """A check by name; `means` says why the fault matters. With `drops`, --fix leaves out the pairs that have it; with
-    `train_only`, the other splits are not checked."""
+    """A check with its name; `means` says why the fault matters. With `drops`, --fix leaves out pairs with this fault;
+    with `train_only`, other splits are not checked."""
 
     name: str
     find: Callable[[Line, Context], Sides]

@@ -1,4 +1,4 @@
-"""The whole examination: check a corpus, write a cleaned copy, encode it as training would, report."""
+"""The whole examination: checks a corpus, writes a cleaned copy, encodes it as for training, and makes a report."""
 
 from contextlib import nullcontext
 from itertools import islice
@@ -28,8 +28,8 @@ def _named(corpus: DataSettings, examination: Examination, split: str) -> str:
 
 
 def _unseen(corpus: DataSettings, is_cut: bool) -> list[str]:
-    """The checks that do not see the text as it was: in splits that were cut there are no edge spaces left, and of a
-    table reading takes the line ends."""
+    """The checks that cannot see the original text: splits that were cut have no edge spaces any more, and reading a
+    table removes line ends."""
     if is_cut:
         return ["edge spaces", "carriage returns"]
     has_table = any(len(corpus.files(split)) == 1 for split in corpus.splits)
@@ -37,7 +37,7 @@ def _unseen(corpus: DataSettings, is_cut: bool) -> list[str]:
 
 
 def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None) -> int:
-    """Run all checks and write a cleaned copy if asked to; return how many training pairs have a fault."""
+    """Runs all checks, writes a cleaned copy if `fix` is given, and returns how many training pairs have a fault."""
     corpus, dropped = examination.settings, 0
     with clean_copy(fix, corpus.languages, list(corpus.splits)) if fix else nullcontext() as copy:
 
@@ -64,7 +64,7 @@ def _check_pairs(examination: Examination, too_long: set[int], fix: Path | None)
 def _check_all(
     corpus: DataSettings, examinations: list[Examination], data: TranslationData | None, fix: Path | None
 ) -> dict[str, Any]:
-    """What the checks of all pairs of languages find, as parts of the report."""
+    """The findings for all pairs of languages, as parts of the report."""
     faults: list[str] = []
     dropped, is_swapped, is_empty = 0, False, False
     for examination in examinations:
@@ -90,15 +90,15 @@ def _check_all(
 
 
 def examine(plan: Plan, fix: Path | None) -> dict[str, Any]:
-    """The report as plain data, of the corpus of a run as it is planned. `fix` is the folder of a cleaned copy, if one
-    is to be written."""
+    """The report, as plain data, on the corpus of a planned run. `fix` is the folder for a cleaned copy, if it is
+    wanted."""
     whole = plan.settings.data
     whole.fetch()
     corpus = with_splits(whole)
     corpora = corpus.with_own_pairs
     if fix and len(corpora) > 1:
         directions = arrow(*(one.languages for one in corpora))
-        raise ValueError(f"--fix is for one set of pairs, here are those of {directions}: clean one of them at a time")
+        raise ValueError(f"--fix is for one set of pairs, and here are {directions}: clean one direction at a time")
     examinations = [Examination(one, with_progress, [other for other in corpora if other != one]) for one in corpora]
     prepare(plan)
     data, tokenizer = plan.data, plan.settings.tokenizer

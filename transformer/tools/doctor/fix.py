@@ -1,4 +1,4 @@
-"""A cleaned copy of a corpus: train without the pairs that have a fault, the other splits, and what was left out."""
+"""A cleaned copy of a corpus: train without faulty pairs, the other splits, and a file with the dropped pairs."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ from transformer.tools.doctor.check_corpus import Dropped
 
 
 class CleanCopy:
-    """Files SPLIT.LANGUAGE of a folder, open for writing, and dropped.tsv."""
+    """The files SPLIT.LANGUAGE and dropped.tsv of a folder, open for writing."""
 
     def __init__(self, folder: Path, languages: tuple[str, str], splits: list[str], stack: ExitStack) -> None:
         self._files = {
@@ -24,7 +24,7 @@ class CleanCopy:
         self._dropped.write("line\treason\tsource\ttarget\n")
 
     def write(self, split: str, line: Line) -> None:
-        """A pair as training reads it: without edge spaces and byte order marks."""
+        """Writes a pair as training reads it: without edge spaces and byte order marks."""
         for file, text in zip(self._files[split], line.text, strict=True):
             file.write(f"{text}\n")
 
@@ -39,12 +39,12 @@ class CleanCopy:
 def check_new(folder: Path) -> None:
     """Raises ValueError for a folder that exists: nothing is overwritten."""
     if folder.exists():
-        raise ValueError(f"--fix {folder} is there already: name a new folder")
+        raise ValueError(f"--fix {folder} exists already: give a new folder")
 
 
 @contextmanager
 def clean_copy(folder: Path, languages: tuple[str, str], splits: list[str]) -> Iterator[CleanCopy]:
-    """A copy to write, which appears as `folder` at the end, whole, or not at all."""
+    """A copy to write. It becomes `folder` at the end, whole or not at all."""
     check_new(folder)
     with atomic_folder(folder) as work, ExitStack() as stack:
         yield CleanCopy(work, languages, splits, stack)

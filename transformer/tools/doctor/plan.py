@@ -1,4 +1,4 @@
-"""How a run on the corpus would be made: its settings, its tokenizer and its steps. Nothing is trained."""
+"""The plan of a run on the corpus: its settings, its tokenizer and its steps. Nothing is trained."""
 
 import math
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from transformer.training.train import build_translator, prepare_data
 
 @dataclass
 class Plan:
-    """The settings of a run, those of its model as plain data, and what of both the corpus has decided.
+    """The settings of a run, those of its model as plain data, and the settings that the corpus has chosen.
 
-    `data` is the corpus as the run would take it, or else `error` says why it cannot be trained on.
+    `data` is the corpus, prepared for the run; or `error` says why it cannot be used for training.
     """
 
     settings: RunSettings
@@ -26,7 +26,7 @@ class Plan:
 
 
 def prepare(plan: Plan) -> None:
-    """Prepares the corpus of a plan, or finds the error."""
+    """Prepares the corpus of a plan, or sets its error."""
     try:
         data = prepare_data(plan.settings, None)
         build_translator(plan.settings, plan.model, data, None)  # refuses sentences that are too long for the model
@@ -38,8 +38,8 @@ def prepare(plan: Plan) -> None:
 
 
 def run_length(data: TranslationData, trainer: TrainerSettings) -> dict[str, int | float] | None:
-    """The steps of a run as they are set, and the epochs that these make in one process; None where only the time or
-    the validations end it."""
+    """The steps in the settings of a run, and how many epochs these are in one process; None if only the time or the
+    validations end it."""
     accumulated = trainer.accumulate_grad_batches
     batches = limited(len(data.sampler("train", 0, 1, accumulated)), trainer.limit_train_batches)
     steps_per_epoch = batches // accumulated

@@ -1,4 +1,4 @@
-"""What is usual in a split, and what is in it more than once: learned in one pass, in bounded memory."""
+"""Learns what is usual in a split and what it has more than once, in one pass and with limited memory."""
 
 import math
 from array import array
@@ -12,11 +12,11 @@ from transformer.data.languages import scripts
 from transformer.data.splitting import hash64
 from transformer.data.words import BUCKETS, Line, trigrams
 
-# A script belongs to a language if it has this share of its letters (names and formulas bring other scripts).
+# A script belongs to a language if it has this share of the letters (names and formulas may have other scripts).
 SHARE_OF_A_SCRIPT = 0.05
-# Lengths of short texts differ by chance: so many characters are added to both sides.
+# This number of characters is added to both lengths, because lengths of short texts differ by chance.
 SLACK = 10
-# Styles of which a text should have one: of quotation marks, and of apostrophes.
+# Styles of quotation marks, and of apostrophes: a corpus should have one style of each.
 QUOTES = (('"', "“”„‟", "«»‹›", "「」『』"), ("'", "‘’"))
 
 
@@ -33,7 +33,7 @@ def _repeated(digests: NDArray[np.uint64]) -> set[int]:
 
 
 def _median(histogram: Counter[int]) -> float:
-    """The median, in logarithms, of a histogram of hundredths."""
+    """The median of a histogram of logarithms, which are given in hundredths."""
     half, seen = histogram.total() / 2, 0
     for value in sorted(histogram):
         seen += histogram[value]
@@ -43,8 +43,8 @@ def _median(histogram: Counter[int]) -> float:
 
 
 class Profile:
-    """Of some pairs: the `median` log ratio of lengths, each side's `scripts` and `rare_quotes` (marks of
-    another style than most), which texts are `repeated`, and which of the two languages a text looks like
+    """The properties of some pairs: the `median` log ratio of lengths, the `scripts` and `rare_quotes` of each side
+    (marks of a rarer style), the `repeated` texts, and data to decide which of the two languages a text looks like
     (`log_likelihood_ratio`).
 
     It takes 16 bytes of memory per pair, and two tables of trigrams.
@@ -79,7 +79,7 @@ class Profile:
             }
             for side in quotes
         )
-        # log P(trigram | source language) − log P(trigram | target language), unseen ones counted as half.
+        # log P(trigram | source language) − log P(trigram | target language); an unseen trigram counts as half.
         smoothed = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + 0.5 * BUCKETS)
         self._log_ratios: NDArray[np.float64] = np.log(smoothed[0]) - np.log(smoothed[1])
 

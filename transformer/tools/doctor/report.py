@@ -1,4 +1,4 @@
-"""The doctor's report: as plain data, and as a table to read."""
+"""The doctor's report: as plain data, and as a table for reading."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ Report = dict[str, Any]
 
 
 def findings_as_dicts(examination: Examination) -> list[dict[str, Any]]:
-    """One dict per finding, those of train first; checks that found nothing have none."""
+    """One dict per finding, those of train first; none for checks that found nothing."""
     languages = examination.settings.languages
     return [
         {
@@ -57,7 +57,7 @@ def _share(value: float) -> str:
 def _show_training(report: Report, out: Console) -> None:
     tokenizer = report["tokenizer"]
     if "error" in tokenizer:
-        out.print(f"\nno training as things are: {tokenizer['error']}")
+        out.print(f"\nthis corpus cannot be used for training: {tokenizer['error']}")
         return
     unknown = [
         f"{split} {language} {_share(share)}"
@@ -73,7 +73,7 @@ def _show_training(report: Report, out: Console) -> None:
         out.print(note)
     if run := report["run"]:
         epochs = f"{run['epochs']:,.1f}".removesuffix(".0")
-        out.print(f"a run: {run['steps']:,} steps as set, about {epochs} epochs")
+        out.print(f"a run: {run['steps']:,} steps, about {epochs} epochs")
 
 
 def show(report: Report) -> None:
@@ -114,11 +114,11 @@ def show(report: Report) -> None:
         train = sum(corpus["pairs"].get(name, 0) for name in names)
         out.print(f"✗ {report['dropped']:,} of {train:,} training pairs have such a fault")
         if report["dropped"] == train:
-            out.print("a cleaned copy would have no pair: see to the faults above where the corpus comes from")
+            out.print("a cleaned copy would have no pair: correct the faults above in the source of the corpus")
     _show_training(report, out)
 
 
-# Settings that name the corpus, of which a cleaned copy is another.
+# Settings that name the corpus: a cleaned copy needs others.
 CORPUS_SETTINGS = {
     *("data", "data.extra_tests"),
     *(f"data.{name}" for name in ("directory", "pairs", *SPLITS, "split", "columns", "fold")),
@@ -132,9 +132,9 @@ def next_command(
     fix: Path | None,
     clean: bool,
 ) -> str:
-    """Say what to type next: for a cleaned copy, if `clean`, or to train.
+    """The next command to type: for a cleaned copy, if `clean`, or for training.
 
-    `typed` are the words of this command, and `settings` those of the training that they mean.
+    `typed` are the arguments of this command, and `settings` the same for training.
     """
     if clean and fix is None:
         return " ".join([script_command("doctor"), *typed, "--fix CLEANED"])
@@ -144,7 +144,7 @@ def next_command(
     named = {f"data.{split}": quoted(str(fix / split)) for split in SPLITS}
     named |= {f"data.{side}_language": getattr(corpus, f"{side}_language") for side in ("source", "target")}
     named |= {f"+data.extra_tests.{split}": quoted(str(fix / split)) for split in corpus.extra_tests}
-    # Of a corpus that states them itself, as data=files does not.
+    # If the preset of the corpus has them: data=files does not.
     named |= {
         f"data.{key}": quoted(value)
         for key, value in (("license", corpus.license), ("home", corpus.home))
@@ -166,9 +166,9 @@ def show_next(
     corpus: DataSettings,
     fix: Path | None,
 ) -> None:
-    """Print what to do next: `next_command`, or what no command does."""
+    """Prints what to do next: `next_command`, or a remedy that is no command."""
     clean = report["can_be_cleaned"]
     if report["swapped"]:
         print_safely("", "Next: correct --source and --target, or data.columns (✗ above)")
-    elif clean or "error" not in report["tokenizer"]:  # else no command trains on it as it is
+    elif clean or "error" not in report["tokenizer"]:  # otherwise no command can train on it
         print_safely("", "Next:", f"  {next_command(typed, settings, corpus, fix, clean)}")

@@ -1,6 +1,6 @@
-"""A translator as a folder for CTranslate2, an inference engine in C++, through that engine's own converter.
+"""Exports a translator as a folder for CTranslate2, an inference engine in C++, with that engine's own converter.
 
-What it has no parts for is refused in one line that says why; all the rest computes the same there.
+A model that CTranslate2 does not support is refused with the reason; all others compute the same there.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from transformer.tools.export.supported import check_supported, dot_product_quer
 from transformer.tools.export.write import Export
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
-SCORES = ("dot", "scaled_dot", "bilinear")  # a query times a key, either of them transformed
+SCORES = ("dot", "scaled_dot", "bilinear")  # products of a (transformed) query and a key
 ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,
     "gelu": common_spec.Activation.GELU,
@@ -36,7 +36,7 @@ def _refused(setting: str, reason: str) -> ValueError:
 
 
 def check(config: ModelConfig) -> None:
-    """Raises ValueError, naming the setting, for a model that CTranslate2 cannot express."""
+    """Raises ValueError, with the setting, for a model that CTranslate2 does not support."""
     cross = config.decoder.cross_attention
     if cross is None:
         raise _refused("model.decoder.cross_attention=null", "its decoder reads the source")
@@ -57,7 +57,7 @@ def check(config: ModelConfig) -> None:
 
 
 def _empty_spec(config: ModelConfig) -> transformer_spec.TransformerSpec:
-    """The form to be filled in; the widths of heads come with each attention."""
+    """An empty specification; the widths of heads are set later, with each attention."""
     form = {
         "pre_norm": config.norm == "pre",
         "activation": ACTIVATIONS[config.feed_forward.activation],
@@ -73,7 +73,7 @@ def _empty_spec(config: ModelConfig) -> transformer_spec.TransformerSpec:
 
 
 def _copy(weight: Any) -> Tensor:
-    """What the converter may change: it quantizes in place."""
+    """A copy that the converter may change: it quantizes in place."""
     return weight.detach().cpu().clone()
 
 
@@ -88,7 +88,7 @@ def _linear(spec: common_spec.LinearSpec, linear: nn.Module) -> None:
 
 
 def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm, fused: int) -> None:
-    """The last `fused` of query, key and value lie in one matrix: all three where they see the same states."""
+    """The last `fused` of query, key and value go into one matrix: all three if they project the same states."""
     parts = [common_spec.LinearSpec() for _ in range(3)]
     for name, part in dot_product_query(attention).items():
         setattr(parts[0], name, part)
@@ -123,7 +123,7 @@ def _side(spec: Any, side: Encoder | Decoder, config: ModelConfig) -> None:
     embedding.weight = _copy(side.embedding.tokens.weight)
     spec.scale_embeddings = side.embedding.scale
     if config.positions == "none":
-        # Without a table the engine would make one of its own.
+        # Zeros, because without a table the engine would make its own.
         spec.position_encodings.encodings = torch.zeros(config.max_length, config.dim)
     elif config.positions != "rotary":
         spec.position_encodings.encodings = _copy(side.embedding.positions.table)
@@ -134,13 +134,14 @@ def _side(spec: Any, side: Encoder | Decoder, config: ModelConfig) -> None:
 
 
 def write_engine(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], precision: str, into: Path) -> None:
-    """Writes that engine's own files; `precision` is float32, float16, bfloat16 or int8. Raises what `check` does."""
+    """Writes the engine's own files; `precision` is float32, float16, bfloat16 or int8. Raises the errors of
+    `check`."""
     check(model.config)
     spec = _empty_spec(model.config)
     _side(spec.encoder, model.encoder, model.config)
     _side(spec.decoder, model.decoder, model.config)
     _linear(spec.decoder.projection, model.output)
-    # It goes by the names of tokens; those of SentencePiece's pieces are unique.
+    # The engine identifies tokens by name; the names of SentencePiece's pieces are unique.
     source, target = ([side.piece(id) for id in range(len(side))] for side in tokenizers)
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
@@ -155,7 +156,7 @@ def write_engine(model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], pr
 
 
 def write(export: Export) -> None:
-    """The folder of EXPORTS."""
+    """Writes the folder of this format."""
     model, tokenizers = export.translator.model, export.translator.tokenizers
 
     def make(work: Path) -> None:

@@ -1,9 +1,10 @@
-"""An exported CTranslate2 folder as a translator: our texts, long lines and batches, that engine's search.
+"""An exported CTranslate2 folder as a translator: our texts, long lines and batches, with that engine's search.
 
-The engine counts and stops as `inference.search` does, once it is asked to: with the end symbol counted, and our limits
-for its own (1,024 source and 256 target tokens). Where such a limit ends a search, the engine keeps fewer candidates in
-the last step, so some hypotheses may be others. So they may where repeats or an early end are forbidden: the engine
-shares out the probability of what it forbids, and gives a prefix the probability 1. What it found then is scored again.
+The engine counts and stops as `inference.search`, with the right options: it counts the end symbol, and our limits
+replace its own (1,024 source and 256 target tokens). If a limit ends a search, the engine keeps fewer candidates in the
+last step, so some hypotheses may differ. They may also differ if repeats or an early end are forbidden, because the
+engine distributes the probability of forbidden tokens over others and gives a prefix the probability 1. In this case
+the translations are scored again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from transformer.printing import one_line, terminal_safe
 from transformer.tools.export import folder as folders
 
 log = logging.getLogger(__name__)
-# Without a length penalty the engine stops by another rule: this one changes no score.
+# Without a length penalty the engine stops by another rule. This small one changes no score.
 NO_PENALTY = 1e-30
 # A target's pieces with the end symbol, and its score.
 Target = tuple[list[str], float]
@@ -47,25 +48,26 @@ def _device(device: str) -> tuple[str, int]:
 
 
 class CTranslate2Translator(Translator):
-    """Translates by CTranslate2, in the precision of the export or the nearest one that the device has.
+    """Translates with CTranslate2, in the precision of the export or the nearest one that the device has.
 
-    Of the settings of a search it takes all of greedy's and beam's.
+    It supports all settings of greedy and beam search.
     """
 
     def __init__(self, folder: Path, device: str = "cpu", threads: int = 0) -> None:
-        """`device` is cpu, cuda, cuda:1 … or auto; `threads` on a CPU, 0: the engine's choice.
+        """`device` is cpu, cuda, cuda:1 … or auto; `threads` is for a CPU (0: the engine chooses).
 
-        Raises ValueError for a folder that is damaged, foreign or not for this engine, and a device that is not there.
+        Raises ValueError for a folder that is damaged, of another program or not for this engine, and for a missing
+        device.
         """
         manifest, tokenizers = folders.read(folder)
         if manifest.export != "ctranslate2":
             raise ValueError(
-                f"{folder} is an export to {manifest.export}, which cannot translate here: one to ctranslate2, "
-                "huggingface or safetensors can"
+                f"{folder} is an export to {manifest.export}, which cannot translate here: use one to ctranslate2, "
+                "huggingface or safetensors"
             )
         described = manifest.translator
         with torch.device("meta"):
-            # The shape of the model; its weights are the engine's.
+            # Only the shape of the model; the engine has the weights.
             model = Transformer(described.model)
         super().__init__(model, tokenizers, described.languages, described.all_directions)
         self.defaults = described.defaults
@@ -79,7 +81,7 @@ class CTranslate2Translator(Translator):
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What the engine says against its files, in one line that names them; C++ errors have many classes here."""
+        """Turns the engine's errors into one line that names its folder; errors from C++ have many classes."""
         try:
             yield
         except Exception as error:
@@ -100,20 +102,20 @@ class CTranslate2Translator(Translator):
         return [list(result.log_probs) for result in found]
 
     def save(self, path: str | Path) -> None:
-        raise ValueError(f"the weights of {self._folder} are its engine's: copy it, or save what it was made of")
+        raise ValueError(f"the weights of {self._folder} are in its engine: copy the folder, or save its own run")
 
     def check_search(self, search: SearchSettings) -> None:
         super().check_search(search)
         if search.method == "sampling":
-            raise ValueError("--method sampling is not for an export: its engine draws from one stream, not by line")
+            raise ValueError("--method sampling is not for an export: its engine cannot draw by line")
         if search.method == "beam" and search.patience > 1 and search.beam == 1:
             raise ValueError(f"--patience {search.patience:g} needs a --beam above 1 with an export")
 
     def n_best_parts(
         self, parts: Sequence[Part], search: SearchSettings, batch_tokens: int | None = None
     ) -> list[list[Translation]]:
-        """As any translator's, but the engine cannot be made to write a placeholder: translations with all that is kept
-        come first, and the log names what is lost."""
+        """As in other translators, but the engine cannot be forced to write a placeholder: so translations with all
+        kept strings come first, and the log names strings that are lost."""
         found = super().n_best_parts(parts, search, batch_tokens)
         for part, hypotheses in zip(parts, found, strict=True):
             hypotheses.sort(key=lambda one, part=part: len(part.lost(one)))  # type: ignore[misc]
@@ -128,7 +130,8 @@ class CTranslate2Translator(Translator):
         _, _, limits = self._demands(sources, settings)
         pieces = [[self.source_tokenizer.piece(id) for id in ids] for ids in sources]
         hypotheses = self._decode(pieces, max(limits), settings)
-        # The engine has one limit for all. A search that was over before its own would not have seen that one.
+        # The engine has one limit for all sources. A source is searched again with its own limit if that would have
+        # changed its result.
         for index, limit in enumerate(limits):
             if any(target[-1] != self._end or len(target) > limit + 1 for target, _ in hypotheses[index]):
                 [hypotheses[index]] = self._decode([pieces[index]], limit, settings, at_limit=True)
@@ -140,9 +143,10 @@ class CTranslate2Translator(Translator):
     def _decode(
         self, sources: list[list[str]], limit: int, settings: SearchSettings, at_limit: bool = False
     ) -> list[list[Target]]:
-        """The targets of each source, best first; one of `limit` pieces may lack its end.
+        """The targets of each source, best first; a target with `limit` pieces may have no end symbol.
 
-        With `at_limit`, as many as a search can have that its limit ends: `beam`, and from before fewer than enough.
+        With `at_limit`, returns the largest number that a search may have when its limit ends it: `beam`, and the ones
+        that were finished before, which are fewer than beam × patience.
         """
         beam, patience = (settings.beam, settings.patience) if settings.method == "beam" else (1, 1.0)
         if at_limit and beam > 1:
@@ -160,7 +164,7 @@ class CTranslate2Translator(Translator):
                 max_decoding_length=limit,
                 min_decoding_length=settings.min_length,
                 no_repeat_ngram_size=settings.no_repeat or 0,
-                return_end_token=True,  # and count it
+                return_end_token=True,  # and count it in scores
                 return_scores=True,
             )
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
@@ -168,8 +172,8 @@ class CTranslate2Translator(Translator):
     def _ended(
         self, sources: list[list[str]], hypotheses: list[list[Target]], settings: SearchSettings
     ) -> list[list[Target]]:
-        """The targets of each source, best first; those that a limit cut off get their end, which costs them its
-        probability. Scores that are not the model's are computed."""
+        """The targets of each source, best first. Targets that were cut at a limit get the end symbol, with its
+        probability. Scores that are not the model's own are computed again."""
         restricted = settings.prefix or settings.no_repeat or settings.min_length
         scores: list[dict[tuple[str, ...], float]] = [{} for _ in sources]
         unscored: dict[tuple[int, tuple[str, ...]], None] = {}  # a prefix that fills the limit is found several times
@@ -196,11 +200,11 @@ class CTranslate2Translator(Translator):
 
     def _hypothesis(self, target: list[str], score: float, settings: SearchSettings) -> Hypothesis:
         if foreign := [piece for piece in target[:-1] if piece not in self._ids]:
-            raise ValueError(f"{self._folder} has a vocabulary that is not its tokenizer's: {foreign[0]!r}")
+            raise ValueError(f"{self._folder} has a vocabulary that does not fit its tokenizer: {foreign[0]!r}")
         ids = [self._ids[piece] for piece in target[:-1]]
         return Hypothesis(ids, score, score / normalized(1.0, len(target), settings.length_penalty))
 
 
 def load(folder: Path, device: str = "cpu", threads: int = 0) -> Translator:
-    """The translator of an exported folder, in the precision that was chosen when it was made (`inference.loading`)."""
+    """The translator of an exported folder, in the precision of the export (for `inference.loading`)."""
     return CTranslate2Translator(folder, device, threads)

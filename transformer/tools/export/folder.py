@@ -1,7 +1,7 @@
-"""The folder of an export: the other program's files, our tokenizers, and a manifest with a digest of each.
+"""The folder of an export: the other program's files, our tokenizers, and a manifest with a digest of each file.
 
-It stands alone, and nothing in it is unpickled. The engine's own file is read by the engine's own code, which is not
-written for files from strangers: its digest shows damage, not intent.
+It needs no other files, and nothing in it is unpickled. But the engine reads its own file with its own code, which is
+not made for untrusted files: the digest only shows damage.
 """
 
 import json
@@ -18,15 +18,15 @@ from transformer.inference.translator import Translator
 from transformer.printing import one_line, terminal_safe
 from transformer.tools.export.formats import MAX_MANIFEST_BYTES, check_replaceable
 
-# SentencePiece's own format: programs in other languages read it too.
+# SentencePiece's own format, which programs in other languages can read.
 TOKENIZERS = ("source.spm", "target.spm")
-MAX_TOKENIZER_BYTES = 64 << 20  # a vocabulary of 32,000 takes one
+MAX_TOKENIZER_BYTES = 64 << 20  # a vocabulary of 32,000 takes about one MiB
 Program = Literal["ctranslate2", "huggingface", "onnx"]
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an export says of itself: its format, the translator it was made of, and the sha256 of every other file."""
+    """The manifest of an export: its format, the description of its translator, and the sha256 of every other file."""
 
     export: Program
     translator: model_file.Description
@@ -34,10 +34,9 @@ class Manifest:
 
 
 def write(folder: Path, export: Program, translator: Translator, make: Callable[[Path], None]) -> None:
-    """Writes an export, whole or not at all; `make` puts the other program's files into the folder it is given.
+    """Writes an export, whole or not at all; `make` writes the other program's files into a given folder.
 
-    A former export is replaced. Raises ValueError for a folder that holds anything else, OSError when the disk takes
-    no more.
+    An earlier export is replaced. Raises ValueError for a folder with other files, and OSError if the disk is full.
     """
     check_replaceable(folder)
     with atomic_folder(folder) as work:
@@ -54,13 +53,13 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     manifest = from_dict(Manifest, plain | {"translator": model_file.with_defaults(plain.get("translator"))}, "")
     if manifest.translator.format != model_file.FORMAT:
         raise ValueError(f"its format is {manifest.translator.format!r}, not {model_file.FORMAT!r}")
-    # What a file manager left there, hidden, does no harm; any other file an engine might read.
+    # Hidden files of a file manager do no harm; other foreign files might be read by an engine.
     paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    if strange := [path.name for path in paths if not path.is_file()]:  # reading a pipe would wait for ever
+    if strange := [path.name for path in paths if not path.is_file()]:  # reading a pipe would wait forever
         raise ValueError(f"{strange[0]} is no file")
     names = {path.name for path in paths} - {EXPORT_MANIFEST}
     for name in sorted(names ^ manifest.files.keys()):
-        raise ValueError(f"{name} is {'not of it' if name in names else 'missing'}")
+        raise ValueError(f"{name} is {'not in its manifest' if name in names else 'missing'}")
     for name, expected in manifest.files.items():
         if sha256(folder / name) != expected:
             raise ValueError(f"{name} does not match its digest: it was altered or damaged")
@@ -76,10 +75,10 @@ def _read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
 def read(folder: Path) -> tuple[Manifest, tuple[Tokenizer, Tokenizer]]:
     """Reads the manifest and the tokenizers, and compares every file with its digest.
 
-    Raises ValueError, naming the folder and what is wrong with it.
+    Raises ValueError that names the folder and its fault.
     """
     try:
         return _read(folder)
     except (OSError, ValueError, RecursionError) as error:
-        reason = terminal_safe(one_line(error, 500))  # as a stranger's manifest may say what a terminal obeys
+        reason = terminal_safe(one_line(error, 500))  # an untrusted manifest may have control characters
         raise ValueError(f"{folder} is not a usable export of this program: {reason}") from error

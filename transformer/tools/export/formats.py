@@ -1,4 +1,4 @@
-"""What can be exported, in which precision and to where: settings, read without torch."""
+"""The formats of exports and their settings, read without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,9 @@ WeightPrecision = Literal["float32", "float16", "bfloat16", "int8"]
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One format: the `precisions` of weights that it can hold, the first unless another is asked for; the function
-    that writes it, "module:name", which takes an `Export` of write.py; what can be done with what is written: {} is its
-    place, {translate} how `translate` is started from here; and, if it is one file, what that ends in."""
+    """A format: the `precisions` of weights that it allows, the first by default; "module:name" of the function that
+    writes it, which takes an `Export` of write.py; the `next_step` for the user ({} is the path of the export,
+    {translate} the command translate); and, if it is one file, its `suffix`."""
 
     precisions: tuple[WeightPrecision, ...]
     write: str
@@ -44,13 +44,13 @@ EXPORTS: dict[str, ExportFormat] = {
         ".safetensors",
     ),
 }
-MAX_MANIFEST_BYTES = 4 << 20  # one takes some thousand
+MAX_MANIFEST_BYTES = 4 << 20  # usually it has some thousand bytes
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raises UsageError unless `folder` is not there, empty, or an export and nothing besides."""
+    """Raises UsageError unless `folder` is missing, empty, or has an export and nothing else."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--output {folder} is a file: name a folder")
+        raise UsageError(f"--output {folder} is a file: give a folder")
     if folder.exists():
         try:
             manifest = read_json(folder / EXPORT_MANIFEST, MAX_MANIFEST_BYTES, follow_links=True)
@@ -58,13 +58,13 @@ def check_replaceable(folder: Path) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             known = set()
         if foreign := sorted(path.name for path in folder.iterdir() if path.name not in known):
-            raise UsageError(f"--output {folder} holds {foreign[0]}, which is of no export: name a new or empty folder")
+            raise UsageError(f"--output {folder} has {foreign[0]}, which is not an export: give a new or empty folder")
 
 
 @dataclass(frozen=True)
 class ExportSettings(Settings):
-    """What to write, in which precision (None: the first of the format), and where: a folder, or a file. `text` is the
-    sentence that a page opens with, `title` what stands over it, `examples` the file of sentences that it offers."""
+    """The format, the precision (None: the first of the format), and the output folder or file. A page first shows the
+    sentence `text`, has the heading `title`, and offers the sentences of the file `examples`."""
 
     format: Annotated[str, EXPORTS]
     precision: WeightPrecision | None
@@ -82,9 +82,9 @@ class ExportSettings(Settings):
             )
         for name in ("text", "title", "examples"):
             if getattr(self, name) is not None and self.format != "page":
-                raise UsageError(f"--{name} is for a page: leave it out, {self.format} shows no sentence")
+                raise UsageError(f"--{name} is only for a page: leave it out for {self.format}")
         if self.examples is not None and not Path(self.examples).is_file():
-            raise UsageError(f"--examples {self.examples}: no such file; it has sentences to translate, one a line")
+            raise UsageError(f"--examples {self.examples}: no such file; it must have one sentence on each line")
         if chosen.suffix is None and output.suffix in (".onnx", ".html", ".safetensors"):
             raise UsageError(f"--output {output}: {self.format} is a folder: leave out {output.suffix}")
         if chosen.suffix is None:

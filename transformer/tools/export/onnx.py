@@ -1,7 +1,7 @@
-"""A translator as two ONNX graphs, for programs in any language: the encoder, and one step of the decoder.
+"""Exports a translator as two ONNX graphs, for programs in any language: the encoder, and one step of the decoder.
 
-The search is the caller's. `encoder.onnx` runs once a batch, `decoder_step.onnx` once a token; what a step has to
-remember goes in and out of it:
+The caller does the search. `encoder.onnx` runs once per batch, `decoder_step.onnx` once per token; the state of the
+decoder is an input and an output of each step:
 
     encoder.onnx        source (batch × source), source_visible (batch × source, False at padding)
                         → source_keys_i, source_values_i of every decoder layer i (batch × heads × source × width)
@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import onnxscript  # noqa: F401  (torch's exporter needs it: better missed here than in the midst)
+import onnxscript  # noqa: F401  (needed by torch's exporter: an import error here comes before any work)
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
@@ -30,12 +30,12 @@ from transformer.tools.export import folder
 from transformer.tools.export.supported import check_supported
 from transformer.tools.export.write import Export
 
-OLDEST_TORCH = "2.11"  # that can trace the steps of a decoder
+OLDEST_TORCH = "2.11"  # older releases cannot trace the steps of a decoder
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
-# additive is missing: it is computed in as many blocks as the lengths need, and a graph has a fixed number of them.
+# additive is missing: its number of blocks depends on the lengths, and a graph has a fixed number.
 SCORES = ("dot", "scaled_dot", "bilinear", "concat")
 ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
-# Lengths of the examples by which the graphs are traced: different ones, so that none is taken for another.
+# Lengths of the examples for tracing the graphs. They differ, so that torch does not mix them up.
 SOURCE_LENGTH, PAST_LENGTH = 7, 5
 
 
@@ -52,7 +52,7 @@ class ConcatenatedKVCache(KVCache):
 
 
 class EncoderGraph(nn.Module):
-    """From source ids to the keys and values that every decoder layer looks at, projected once."""
+    """From source ids to the projected keys and values of every decoder layer."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class EncoderGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    """One more token of every row; `tensors` are what the encoder's graph gives, then past keys and values."""
+    """One more token of every row; `tensors` are the outputs of the encoder's graph, then past keys and values."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -90,10 +90,10 @@ def _write(
     path: Path,
 ) -> None:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*LeafSpec.*", FutureWarning)  # within torch
-        # strict: traced otherwise, `len` of a tensor makes a constant of the batch.
+        warnings.filterwarnings("ignore", ".*LeafSpec.*", FutureWarning)  # from torch itself
+        # Without strict, `len` of a tensor would turn the batch size into a constant.
         program = torch.export.export(graph, examples, dynamic_shapes=shapes, strict=True)
-        # Not optimized: runtimes do that when they load a graph, and the exporter's own fails on some of ours.
+        # Not optimized here: runtimes do that when they load a graph, and torch's optimizer fails on some of ours.
         torch.onnx.export(
             program,
             (),
@@ -110,7 +110,7 @@ def _write(
 def write_graphs(model: Transformer, into: Path) -> None:
     """Writes both graphs, in float32.
 
-    Raises ValueError, naming the setting, for a model that no graph can express, and for a torch that is too old.
+    Raises ValueError, with the setting, for a model that no graph can express, and for a torch that is too old.
     """
     config = model.config
     if config.decoder.cross_attention is None:
@@ -122,13 +122,13 @@ def write_graphs(model: Transformer, into: Path) -> None:
         )
     if torch.__version__ < OLDEST_TORCH:
         raise ValueError(f"onnx needs torch {OLDEST_TORCH} or later, this is {torch.__version__}: upgrade torch")
-    # The exporter speaks of every library that it does not need, and of each step.
+    # The exporter logs every step, and every library that it does not need.
     for name in ("torch.onnx", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.ERROR)
     model = copy.deepcopy(model).cpu().float()
     parts = [f"{part}_{layer}" for layer in range(config.decoder.layers) for part in ("keys", "values")]
     of_source = [f"source_{part}" for part in parts]
-    batch = Dim("batch", max=2**31 - 1)  # without it, older releases of torch found a bound and refused it
+    batch = Dim("batch", max=2**31 - 1)  # older releases of torch need this limit
     by_source, by_past = Dim("source", max=config.max_length), Dim("past", max=config.max_length - 1)
     source, source_visible = torch.full((2, SOURCE_LENGTH), EOS), torch.ones(2, SOURCE_LENGTH, dtype=torch.bool)
     shapes: dict[str, Any] = {"source": {0: batch, 1: by_source}, "source_visible": {0: batch, 1: by_source}}
@@ -154,7 +154,7 @@ def write_graphs(model: Transformer, into: Path) -> None:
 
 
 def write(export: Export) -> None:
-    """The folder of EXPORTS."""
+    """Writes the folder of this format."""
 
     def make(work: Path) -> None:
         write_graphs(export.translator.model, work)

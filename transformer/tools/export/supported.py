@@ -1,4 +1,4 @@
-"""What another program can express of a model. Each format lists what it supports, so a new choice is refused."""
+"""Checks whether another program supports a model. Each format lists what it supports, so a new choice is refused."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ from transformer.model.scores import Bilinear
 def check_supported(
     config: ModelConfig, program: str, positions: Collection[str], scores: Collection[str], activations: Collection[str]
 ) -> None:
-    """Raises ValueError, naming the setting and what `program` supports, for a model with anything else."""
+    """Raises ValueError for a setting that `program` does not support; the message says what it supports."""
     choices = [("model.positions", config.positions, positions)]
     choices += [(f"model.{name}.score", attention.score, scores) for name, attention in config.attentions().items()]
     choices.append(("model.feed_forward.activation", config.feed_forward.activation, activations))
@@ -24,8 +24,8 @@ def check_supported(
 
 
 def dot_product_query(attention: MultiHeadAttention) -> dict[str, Tensor]:
-    """Copies of the weight (and bias) by which states become what is multiplied with keys: the query, and W of a
-    bilinear score."""
+    """Copies of the weight (and bias) that turn states into vectors to multiply with keys: the query projection, and
+    with a bilinear score also its W."""
     query = {name: part.detach().cpu().clone() for name, part in attention.query.named_parameters()}
     if isinstance(attention.score, Bilinear):
         # (x Qᵀ) W = x (Wᵀ Q)ᵀ, each head with its own W.
@@ -39,6 +39,6 @@ def check_learned(translator: Translator, format: str) -> None:
     """Raises ValueError for a direction that the model has not learned."""
     if translator.is_zero_shot:
         raise ValueError(
-            f"{format} has the directions that the model has learned, {arrow(*translator.directions)}: "
-            f"{arrow(translator.languages)} is none of them"
+            f"{format} has only the directions that the model has learned, {arrow(*translator.directions)}: "
+            f"{arrow(translator.languages)} is not one of them"
         )

@@ -12,9 +12,9 @@ from transformer.tools.export.formats import EXPORTS, ExportSettings
 
 
 class Export(NamedTuple):
-    """What is written: the translator, in which precision, to where; a page opens with `text`, calls the model `name`
-    and itself `title`, offers sentences of the file `examples`, and shows how the `run` learned, if it is given and has
-    snapshots; a folder for the hub takes the run's `card`."""
+    """A translator to export, the precision and the output. For a page: its first sentence `text`, the `name` of the
+    model, its heading `title`, the file `examples` of sentences that it offers, and the `run`, whose snapshots show how
+    it learned. For the hub: the run's `card`."""
 
     translator: Translator
     precision: str
@@ -29,7 +29,7 @@ class Export(NamedTuple):
 
 def write_rounded(job: Export) -> None:
     """The translator as one file, with its weights in another precision."""
-    rounded = copy.copy(job.translator)  # with its alignment head, if it has one
+    rounded = copy.copy(job.translator)  # keeps its alignment head, if it has one
     rounded.model = copy.deepcopy(job.translator.model).to(PRECISIONS[job.precision])
     rounded.save(job.output)
 
@@ -39,7 +39,7 @@ def export(
 ) -> None:
     """Writes the translator, whole or not at all.
 
-    Raises ValueError, naming the setting, for a model that the format cannot express, and where the libraries of
+    Raises ValueError, with the setting, for a model that the format does not support, and if the libraries of
     `pip install -e '.[export]'` are missing.
     """
     chosen = EXPORTS[settings.format]

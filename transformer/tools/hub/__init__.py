@@ -1,1 +1,1 @@
-"""Models of Hugging Face's transformers, read and written."""
+"""Reading and writing models of Hugging Face's transformers."""

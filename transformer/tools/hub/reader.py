@@ -1,8 +1,8 @@
-"""Models of Hugging Face's transformers: how its folders name and order what a translator holds, and reading one.
+"""Reads models of Hugging Face's transformers: the names and the order of the parts of a translator in its folders.
 
-Two of its classes compute what ours does. Blenderbot has the norm before a sublayer (norm=pre) and a table of positions
-that lies among its weights; Marian, the class of the OPUS-MT models, has it after (norm=post), and sinusoidal positions
-with all sines before all cosines. Where ours alternate, the width of the whole model is put into that order.
+Two of its classes compute the same as ours. Blenderbot has the norm before a sublayer (norm=pre) and a table of
+positions among its weights. Marian, the class of the OPUS-MT models, has the norm after it (norm=post), and sinusoidal
+positions with all sines before all cosines. In ours they alternate, so the width of the whole model is reordered.
 """
 
 import re
@@ -33,13 +33,13 @@ CONFIG, GENERATION_CONFIG, VOCABULARY, TARGET_VOCABULARY = (
     "target_vocab.json",
 )
 SPM = ("source.spm", "target.spm")
-DIRECTIONS = "directions"  # a word of our own in their tokenizer_config.json
-MAX_HUB_FILE_BYTES = 16 << 20  # of each of these files, which are links in the hub's own cache
-# The class that computes what a model with this norm does.
+DIRECTIONS = "directions"  # our own key in their tokenizer_config.json
+MAX_HUB_FILE_BYTES = 16 << 20  # the largest size of these files, which are links in the hub's own cache
+# The class for a model with this norm.
 MODEL_TYPES = {"pre": "blenderbot", "post": "marian"}
-# Our activations under transformers' names, the usual one first.
+# transformers' names of our activations, the usual one first.
 ACTIVATIONS = {"relu": ("relu",), "gelu": ("gelu",), "silu": ("silu", "swish")}
-# Our parameters → theirs, applied one after another.
+# From our parameter names to theirs; the replacements are applied one after another.
 RENAMED: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"^output\.weight$", "lm_head.weight"),
     (r"^output\.bias$", "final_logits_bias"),
@@ -67,12 +67,12 @@ def their_name(name: str) -> str:
 
 
 def sines_first(dim: int) -> Tensor:
-    """Marian's order of the model's width: where each of its entries stands in ours."""
+    """Marian's order of the model's width: for each of its entries, the index in ours."""
     return torch.arange(dim).view(-1, 2).T.flatten()
 
 
 def reorder_width(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    """One of our parameters with the entries that belong to the model's width in another order."""
+    """One of our parameters with the entries along the model's width in another order."""
     reads = re.search(r"\.(tokens|query|key|value|inner)\.weight$|^output\.weight$", name)
     writes = re.search(r"\.(outer|norm)\.|attention\.output\.", name)
     return weight[:, order] if reads else weight[order] if writes else weight
@@ -80,7 +80,7 @@ def reorder_width(name: str, weight: Tensor, order: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class HubConfig:
-    """What we read of their config.json, with the values of what it may leave out."""
+    """The settings that are read from their config.json, with defaults for optional ones."""
 
     model_type: str
     vocab_size: Size
@@ -106,10 +106,10 @@ class HubConfig:
 
     def __post_init__(self) -> None:
         if self.model_type not in MODEL_TYPES.values():
-            raise ValueError(f"model_type={self.model_type} is not read; it may be {' or '.join(MODEL_TYPES.values())}")
+            raise ValueError(f"model_type={self.model_type} must be {' or '.join(MODEL_TYPES.values())}")
         if self.encoder_ffn_dim != self.decoder_ffn_dim:
             raise ValueError(
-                f"encoder_ffn_dim={self.encoder_ffn_dim} beside decoder_ffn_dim={self.decoder_ffn_dim}: here it is one"
+                f"encoder_ffn_dim={self.encoder_ffn_dim} and decoder_ffn_dim={self.decoder_ffn_dim} must be equal here"
             )
         if not self.scale_embedding:
             raise ValueError("scale_embedding=false: embeddings are scaled by √d_model here")
@@ -172,7 +172,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         path, tensors = old, read_checkpoint(old)
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
             raise ValueError(f"{old.name} holds more than tensors: it is no state_dict() of a model")
-        # The same embeddings under up to four names.
+        # The same embeddings may have up to four names.
         shared = tensors.get("model.shared.weight", torch.empty(0)).data_ptr()
         for name in ("lm_head.weight", *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))):
             if name in tensors and tensors[name].data_ptr() == shared:
@@ -220,7 +220,7 @@ def _read_vocabularies(
         numberings = shared, shared
     else:
         others = _read_vocabulary(folder / TARGET_VOCABULARY)
-        # What a decoder starts with is of its own vocabulary alone.
+        # The start symbol of the decoder is only in its own vocabulary.
         encoder_special = _special(vocabulary, config) | {BOS: vocabulary.get("<s>", config.pad_token_id)}
         numberings = (
             build_numbering(vocabulary, config.vocab_size, encoder_special, source),
@@ -232,7 +232,7 @@ def _read_vocabularies(
 def _our_weights(
     config: ModelConfig, settings: HubConfig, tensors: dict[str, Tensor], numberings: tuple[Numbering, Numbering]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Each of our parameters, out of theirs."""
+    """Each of our parameters, made from theirs."""
     if 10 * (config.encoder.layers + config.decoder.layers) > len(tensors):
         raise ValueError("it declares more layers than it holds")
     to_ours = sines_first(config.dim).argsort() if config.norm == "post" else torch.arange(config.dim)
@@ -246,16 +246,16 @@ def _our_weights(
         side = numberings[0 if name.startswith("encoder") else 1]
         try:
             if name.startswith("output.") or ".tokens." in name:
-                if max(side.their_ids) >= len(weight):  # before there are as many rows
+                if max(side.their_ids) >= len(weight):  # checked before memory is allocated for the rows
                     raise IndexError
                 weight = weight[torch.tensor(side.their_ids)]
             yield name, reorder_width(name, weight, to_ours)
         except IndexError:
-            raise ValueError(f"its tensor {theirs} is {tuple(weight.shape)}, which its settings do not say") from None
+            raise ValueError(f"its tensor {theirs} is {tuple(weight.shape)}, unlike in its settings") from None
 
 
 def _directions(about: dict[str, Any], languages: Direction, tokenizer: Tokenizer) -> list[Direction]:
-    """What our own export has noted; of others those that the codes in the vocabulary ask for."""
+    """The directions that our own export has saved; for other models, those of the language codes in the vocabulary."""
     if DIRECTIONS in about:
         noted = read_value(list[str], about[DIRECTIONS], f"{HUGGINGFACE_TOKENIZER}: {DIRECTIONS}")
         return [parse_direction(text, f"{HUGGINGFACE_TOKENIZER}: {DIRECTIONS}") for text in noted] or [languages]
@@ -273,13 +273,13 @@ def _length_penalty(generation: Path) -> float:
 def read(folder: Path) -> SavedTranslator:
     """A translator from a folder of Hugging Face's transformers.
 
-    Our ids are theirs in another order; see vocabulary.py. Runs no code of the folder. Raises ValueError or OSError
-    for what is damaged, and for a model that computes what ours cannot.
+    Our ids are theirs in another order; see vocabulary.py. Runs no code from the folder. Raises ValueError or OSError
+    for damaged files, and for a model that this program cannot compute.
     """
     settings, tensors = HubConfig.read(folder / CONFIG), _read_weights(folder)
     for side, size in (("encoder", settings.vocab_size), ("decoder", settings.target_vocab_size())):
         if len(_tensor(tensors, f"model.{side}.embed_tokens.weight")) != size:
-            raise ValueError(f"its settings say {size:,} ids, the embeddings of its {side} are not as many")
+            raise ValueError(f"its settings have {size:,} ids, but the embeddings of its {side} have another number")
     tokenizers, numberings = _read_vocabularies(folder, settings)
     tables = [tensors.get(f"model.{side}.embed_positions.weight") for side in ("encoder", "decoder")]
     shape = (settings.max_position_embeddings, settings.d_model)

@@ -1,7 +1,7 @@
-"""Vocabularies of Hugging Face's MarianTokenizer: SentencePiece models whose pieces a vocab.json numbers.
+"""Vocabularies of Hugging Face's MarianTokenizer: SentencePiece models, and a vocab.json with the ids of their pieces.
 
-Ours is a SentencePiece model alone, whose own numbers are the ids. So theirs is rewritten with its pieces in the
-order of our ids: the four special ones, then those of vocab.json. It segments a text as before.
+Our vocabulary is only a SentencePiece model, which has its own ids. So their model is rewritten with its pieces in the
+order of our ids: the four special ones, then those of vocab.json. It segments a text in the same way.
 """
 
 import re
@@ -13,19 +13,20 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Kind, Tokenizer, language_tag
 
-# SentencePiece's model_type. Its words are not those of tokenizer=word, which marks what stands without a space.
+# SentencePiece's model_type. Its kind "word" differs from tokenizer=word, which marks words without a space before
+# them.
 KINDS: dict[int, Kind] = {1: "unigram", 2: "bpe", 4: "char"}
 Piece = ModelProto.SentencePiece
 
 
 def marian_code(language: str) -> str:
-    """What asks a MarianTokenizer for a target language, at the beginning of a text."""
+    """The code that chooses the target language of a MarianTokenizer, at the beginning of a text."""
     return f">>{language}<<"
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Which of their ids, and which piece, stands at each of our ids."""
+    """For each of our ids: their id, and the piece."""
 
     their_ids: list[int]
     pieces: list[str]
@@ -34,9 +35,9 @@ class Numbering:
 def build_numbering(
     vocabulary: Mapping[str, int], size: int, special: Mapping[int, int], *models: ModelProto
 ) -> Numbering:
-    """Our order of a vocabulary of `size` ids: `special` says which of theirs are our PAD, UNK, BOS and EOS.
+    """Our order of a vocabulary of `size` ids: `special` has their ids for our PAD, UNK, BOS and EOS.
 
-    Pieces of `models` that the vocabulary lacks, which they take for unknown, follow at the end with the id of UNK.
+    Pieces of `models` that are not in the vocabulary are unknown there: they follow at the end with the id of UNK.
     Raises ValueError for ids that are not in the model.
     """
     if not all(0 <= id < size for id in (*special.values(), *vocabulary.values())):
@@ -51,21 +52,21 @@ def build_numbering(
     for piece in sorted({piece.piece for model in models for piece in model.pieces} - known):
         numbering.their_ids.append(special[UNK])
         numbering.pieces.append(piece)
-    if (added := len(numbering.pieces) - len(rest) - 4) > size:  # each takes a row as wide as the model
-        raise ValueError(f"its tokenizers have {added:,} pieces that its vocabulary of {size:,} lacks")
+    if (added := len(numbering.pieces) - len(rest) - 4) > size:  # each takes a row of the embeddings
+        raise ValueError(f"its tokenizers have {added:,} pieces that are not in its vocabulary of {size:,}")
     return numbering
 
 
 def kind_of(model: ModelProto) -> Kind:
     if model.trainer_spec.model_type not in KINDS:
-        raise ValueError(f"its tokenizer is of none of the kinds {', '.join(KINDS.values())}")
+        raise ValueError(f"its tokenizer has none of the kinds {', '.join(KINDS.values())}")
     return KINDS[model.trainer_spec.model_type]
 
 
 def renumbered(model: ModelProto, numbering: Numbering) -> Tokenizer:
     """The tokenizer of a SentencePiece model with its pieces in the order of `numbering`.
 
-    Pieces of the other language, which this model does not have, are never made from a text.
+    Pieces that this model does not have (of the other language) are never made from a text.
     """
     kind = kind_of(model)
     known = {
@@ -74,7 +75,7 @@ def renumbered(model: ModelProto, numbering: Numbering) -> Tokenizer:
     result = ModelProto()
     result.CopyFrom(model)
     del result.pieces[:]
-    # The merges of BPE would look for pieces that are only unused.
+    # CONTROL for BPE, because its merges would still use pieces that are UNUSED.
     foreign = Piece.UNUSED if kind == "unigram" else Piece.CONTROL
     for id, name in enumerate(numbering.pieces):
         if id in (PAD, UNK, BOS, EOS):
@@ -93,7 +94,7 @@ def renumbered(model: ModelProto, numbering: Numbering) -> Tokenizer:
 
 
 def parse(content: bytes) -> ModelProto:
-    """Raises ValueError for what is no SentencePiece model."""
+    """Raises ValueError for bytes that are no SentencePiece model."""
     try:
         model = ModelProto.FromString(content)
     except DecodeError as error:

@@ -1,6 +1,6 @@
-"""A translator as a folder that Hugging Face's transformers loads with no code of ours.
+"""Exports a translator as a folder that Hugging Face's transformers loads without our code.
 
-`AutoModelForSeq2SeqLM` and `AutoTokenizer` take it: norm=pre as a Blenderbot model, norm=post as a Marian one, the
+`AutoModelForSeq2SeqLM` and `AutoTokenizer` load it: norm=pre as a Blenderbot model, norm=post as a Marian model, the
 tokenizers as a MarianTokenizer. `tools.hub.reader` explains the two classes, and reads such folders.
 """
 
@@ -39,7 +39,7 @@ from transformer.tools.hub.reader import (
 from transformer.tools.hub.vocabulary import KINDS, marian_code
 
 CLASSES = {"blenderbot": "BlenderbotForConditionalGeneration", "marian": "MarianMTModel"}
-# Of a model that has no run beside it.
+# The card of a model without a run.
 NO_CARD = """\
 ---
 language: {languages}
@@ -52,7 +52,7 @@ pipeline_tag: translation
 HOW_TO_LOAD = """\
 ## How to load
 
-With Hugging Face's transformers (5 or newer), where this folder lies or from the hub:
+With Hugging Face's transformers (5 or newer), in this folder (or with the model's name on the hub):
 
 ```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -67,7 +67,7 @@ SCORES = ("dot", "scaled_dot", "bilinear")
 
 
 def check(config: ModelConfig, tokenizer: Tokenizer) -> None:
-    """Raises ValueError, naming the setting, for a translator that transformers has no class for."""
+    """Raises ValueError, with the setting, if transformers has no class for a translator."""
     program = f"Hugging Face with model.norm={config.norm}"
     check_supported(config, program, POSITIONS[config.norm], SCORES, tuple(ACTIVATIONS))
     cross, heads = config.decoder.cross_attention, config.decoder.self_attention.heads
@@ -79,7 +79,7 @@ def check(config: ModelConfig, tokenizer: Tokenizer) -> None:
         f"model.tied_embeddings={config.tied_embeddings} with model.norm=pre: its class has one table of embeddings": (
             config.norm == "pre" and config.tied_embeddings != "all"
         ),
-        f"tokenizer={tokenizer.kind}: its tokenizer does not mark what stands without a space": (
+        f"tokenizer={tokenizer.kind}: its tokenizer cannot mark words without a space before them": (
             tokenizer.kind not in KINDS.values()
         ),
     }
@@ -92,13 +92,13 @@ def check(config: ModelConfig, tokenizer: Tokenizer) -> None:
 
 
 def _weights(model: Transformer) -> dict[str, Tensor]:
-    """Their state dict: our weights under its names, in the order of its width."""
+    """Their state dict: our weights with their names, in their order of the width."""
     config = model.config
     ours = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             ours.pop(f"{name}.score.weight", None)
-            # Its score is scaled_dot: what ours does besides goes into the query.
+            # Their score is scaled_dot, so other scales and matrices become part of the query.
             for part, query in dot_product_query(module).items():
                 ours[f"{name}.query.{part}"] = query * module.score.scale * module.head_dim**0.5
             for part in ("query", "key", "value", "output"):
@@ -119,7 +119,7 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
 
 
 def _config(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """Their config.json: the shape of the model, and its dropout for those who train it further."""
+    """Their config.json: the shape of the model, and its dropout for further training."""
     model_type, attention = MODEL_TYPES[config.norm], config.encoder.self_attention
     return {
         "architectures": [CLASSES[model_type]],
@@ -141,7 +141,7 @@ def _config(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
         "dropout": config.dropout,
         "attention_dropout": attention.dropout,
         "activation_dropout": config.feed_forward.dropout,
-        # Blenderbot would forbid to repeat three source tokens, and force an end.
+        # By default Blenderbot forbids to repeat three source tokens, and forces an end.
         "encoder_no_repeat_ngram_size": 0,
         "forced_eos_token_id": None,
         "is_encoder_decoder": True,
@@ -150,14 +150,14 @@ def _config(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def _vocabulary(tokenizer: Tokenizer, directions: Sequence[Direction]) -> dict[str, int]:
-    """Piece → id. The tags of a model of several directions have a second name, which a MarianTokenizer looks for."""
+    """Piece → id. With several directions, the language tags also get the names that a MarianTokenizer uses."""
     pieces = {tokenizer.piece(id): id for id in range(len(tokenizer))}
     tags = {marian_code(target): pieces.get(language_tag(target)) for _, target in directions}
     return {code: id for code, id in tags.items() if id is not None} | pieces
 
 
 def hub_card(card: str, languages: tuple[str, str]) -> str:
-    """The card of a run as that of the folder: only how to load the model differs. Without one, what is known."""
+    """The card of the folder: that of the run with another section about loading, or, without a run, a short one."""
     head, how_to_load, rest = card.partition("## How to load\n")
     if not how_to_load or not head.startswith("---\n"):
         head = NO_CARD.format(languages=json.dumps(languages), direction=arrow(languages))
@@ -176,12 +176,12 @@ def write_model(
     card: str,
     folder: Path,
 ) -> None:
-    """Writes the files of transformers, but for the SentencePiece models, and the run's `card` (README.md) for the hub.
-    `directions` are all that the model has learned, the one to translate first. Raises what `check` does."""
+    """Writes the files of transformers (without the SentencePiece models) and the run's `card` (README.md) for the hub.
+    `directions` are all that the model has learned, first the one to translate. Raises the errors of `check`."""
     check(model.config, tokenizers[0])
     languages = directions[0]
     weights = {name: weight.to(dtype).contiguous() for name, weight in _weights(model).items()}
-    # As bytes: `save_file` makes a file that only its owner may read.
+    # Written as bytes, because only the owner could read a file of `save_file`.
     (folder / "model.safetensors").write_bytes(safetensors.torch.save(weights, {"format": "pt"}))
     config = _config(model.config, dtype)
     separate = not config["share_encoder_decoder_embeddings"]
@@ -191,7 +191,7 @@ def write_model(
         **ends,
         "num_beams": SearchSettings().beam,
         "length_penalty": length_penalty,
-        "early_stopping": True,  # at `num_beams` hypotheses, as our search
+        "early_stopping": True,  # at `num_beams` hypotheses, as in our search
         "max_length": longest,
     }
     tokenizer = {
@@ -219,7 +219,7 @@ def write_model(
 
 
 def write(export: Export) -> None:
-    """The folder of EXPORTS. Raises ValueError for a direction that the model has not learned."""
+    """Writes the folder of this format. Raises ValueError for a direction that the model has not learned."""
     translator = export.translator
     check_learned(translator, "huggingface")
     first = translator.languages

@@ -1,4 +1,4 @@
-"""Attention weights: recorded while a model reads a translation, and drawn as heat maps labeled with the tokens."""
+"""Attention weights: recorded in a pass over a translation, and drawn as heat maps with the tokens as labels."""
 
 import logging
 import unicodedata
@@ -25,12 +25,11 @@ from transformer.tools.pictures.picture import save
 from transformer.tools.pictures.view import Attention, View
 
 log = logging.getLogger(__name__)
-# There are layers × heads × tokens² weights: with more tokens, pages get too large to open and pictures to look at.
+# There are layers × heads × tokens² weights: with more tokens, pages and pictures would get too large.
 MAX_TOKENS = 200
 MAX_LABEL = 24
 CELL = 0.3  # inches
-# The pieces of a `Reading` that look and those that are looked at. The decoder's query that is made of a piece decides
-# on the piece after it.
+# The pieces of a `Reading` for queries and keys. The decoder's query is labeled with the piece that it predicts.
 SIDES: dict[Attention, tuple[str, str]] = {
     "cross": ("written", "source"),
     "encoder": ("source", "source"),
@@ -48,8 +47,8 @@ class Reading(NamedTuple):
     """The attention weights and probabilities of one pass over a source and its translation.
 
     `source` are the source's pieces with the end symbol, `target` the decoder's inputs: the begin symbol, then the
-    translation's pieces. Row t of the probabilities, and of queries, is about the piece after `target[t]`, written[t].
-    `states` are those that each decoder layer gives.
+    translation's pieces. Row t of the probabilities, and of queries, is about written[t], the piece after `target[t]`.
+    `states` are the outputs of each decoder layer.
     """
 
     record: AttentionRecord
@@ -60,10 +59,10 @@ class Reading(NamedTuple):
 
     @property
     def written(self) -> list[str]:
-        return [*self.target[1:], self.source[-1]]  # the end symbol, too
+        return [*self.target[1:], self.source[-1]]  # with the end symbol
 
     def weights(self, view: View) -> tuple[Float[Tensor, "queries keys"], str]:
-        """One matrix and its title. Raises ValueError, naming the range, for a layer or head that does not exist."""
+        """One matrix and its title. Raises ValueError, with the range, for a layer or head that does not exist."""
         name, layers = NAMES[view.attention], getattr(self.record, view.attention)
         if not layers:
             raise ValueError(f"this model has no {name}")
@@ -79,7 +78,7 @@ class Reading(NamedTuple):
 
 
 def _checked(ids: list[int], name: str, model: Transformer, least: int = 1, tags: int = 0) -> list[int]:
-    """`ids`, of which the first `tags` are no tokens of the text."""
+    """`ids`, if their number is allowed; the first `tags` of them are no tokens of the text."""
     most = min(model.config.max_length - 1, MAX_TOKENS) - tags
     if not least <= len(ids) - tags <= most:
         raise ValueError(f"the {name} has {len(ids) - tags:,} tokens; between {least} and {most} can be shown")
@@ -88,9 +87,9 @@ def _checked(ids: list[int], name: str, model: Transformer, least: int = 1, tags
 
 def _only_model(translator: Translator) -> Transformer:
     if len(translator.models) > 1:
-        raise ValueError("an ensemble has the attention of each of its models: look at one of them alone")
+        raise ValueError("an ensemble has the attention of each of its models: give only one of them")
     if translator.model.output.weight.is_meta:
-        raise ValueError("the engine of an export shows no attention weights: load the run that it was made of")
+        raise ValueError("the engine of an export shows no attention weights: load the run that it was made from")
     return translator.model
 
 
@@ -103,7 +102,7 @@ def _source_ids(translator: Translator, text: str) -> list[int]:
 
 @contextmanager
 def layer_states(decoder: Decoder) -> Iterator[list[Float[Tensor, "batch length dim"]]]:
-    """Within this context, the states that each layer gives in a pass of the decoder."""
+    """A context that collects the output of each layer in a pass of the decoder."""
     states: list[Tensor] = []
     hooks = [layer.register_forward_hook(lambda _, __, output: states.append(output[0])) for layer in decoder.layers]
     try:
@@ -117,7 +116,7 @@ def layer_states(decoder: Decoder) -> Iterator[list[Float[Tensor, "batch length 
 def read(translator: Translator, text: str, target: list[int]) -> Reading:
     """One teacher-forced pass over a source text and the ids of its translation, without dropout.
 
-    Raises ValueError for a text without tokens, for too many of them on either side, for an ensemble and for an export.
+    Raises ValueError for a text without tokens, for too many tokens on a side, for an ensemble and for an export.
     """
     model = _only_model(translator)
     source = _source_ids(translator, text)
@@ -136,26 +135,26 @@ def read_translation(
 ) -> tuple[Reading, list[int], list[Translation]]:
     """Translates a text and reads the best translation; returns the reading, its ids and all hypotheses.
 
-    The log says if the text has several sentences: what is shown is one pass over all of them. Raises ValueError as
-    `read` does: for a translation that is too long after the search, for all else before it.
+    The log warns if the text has several sentences, because one pass over all of them is shown. Raises the errors of
+    `read`: for a translation that is too long after the search, the others before it.
     """
     _source_ids(translator, text)
     if (count := len(split_sentences(text))) > 1:
         log.warning("the text has %d sentences, translated as one: give one sentence at a time", count)
     [hypotheses] = translator.n_best([text], search, split_lines="never")
-    # The ids that the search chose: encoding the translation's text again may give others.
+    # The ids of the search: encoding the translation's text again may give others.
     ids = translator.target_tokenizer.ids(hypotheses[0].pieces)
     return read(translator, text, ids), ids, hypotheses
 
 
 def _label(piece: str) -> str:
-    # A word's first piece has the mark of a space, left out unless it is all of the piece.
+    # Without the mark of a space in a word's first piece, unless the mark is the whole piece.
     text = piece.removeprefix("▁") or piece
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
 def _is_upright(label: str) -> bool:
-    """Whether a label is Chinese, Japanese or Korean, which are written downwards without being turned."""
+    """Whether a label is Chinese, Japanese or Korean: these are written downwards and not rotated."""
     return all(unicodedata.east_asian_width(character) in "WF" for character in label)
 
 
@@ -175,7 +174,7 @@ def attention_figure(
     figure = Figure(figsize=(width, height))
     axes, bar = figure.add_axes((0, 0, 1, 1)), figure.add_axes((1 + 0.2 / width, 0, 0.15 / width, 1))
     image = axes.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    # A piece may contain dollar signs, which are not to start a formula.
+    # A piece may have dollar signs, which must not start a formula.
     columns = [_label(piece) for piece in keys]
     written = ["\n".join(label) if _is_upright(label) else label for label in columns]
     axes.set_xticks(range(len(keys)), written, rotation=90, parse_math=False)
@@ -202,5 +201,5 @@ def draw_reading(reading: Reading, view: View, output: Path) -> None:
 
 
 def draw_translation(translator: Translator, text: str, search: SearchSettings, view: View, output: Path) -> None:
-    """Translates a text and draws its attention weights. ValueError as in `read` and `Reading.weights`."""
+    """Translates a text and draws its attention weights. Raises the errors of `read` and `Reading.weights`."""
     draw_reading(read_translation(translator, text, search)[0], view, output)

@@ -1,4 +1,4 @@
-"""Runs next to each other in one picture: each score with its confidence interval."""
+"""A picture that compares runs: each score with its confidence interval."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run in one picture: loss, BLEU and learning rate against the step."""
+"""A picture of a run: loss, BLEU and learning rate against the step."""
 
 import csv
 from pathlib import Path
@@ -8,9 +8,10 @@ from matplotlib.figure import Figure
 from transformer.files import read_file
 from transformer.tools.pictures.picture import blank, save
 
-# A batch has sentences of one length, and long ones are harder: one batch's loss alone says little.
+# Losses are averaged with this number of neighbors on each side, because one batch alone says little: its sentences
+# have similar lengths, and long ones are harder.
 AROUND = 4
-# Why the two losses are not of one height.
+# The labels say why the two losses differ in height.
 LABELS = {
     "train/loss": "training, with label smoothing if set",
     "validation/loss": "validation, without",
@@ -20,8 +21,7 @@ Points = tuple[list[int], list[float]]
 
 
 def read_metrics(path: Path) -> dict[str, Points]:
-    """The columns of a metrics.csv as (steps, values), gaps left out. Raises ValueError, naming the file, for anything
-    else."""
+    """The columns of a metrics.csv as (steps, values), without gaps. Raises ValueError that names any other file."""
     columns: dict[str, Points] = {}
     try:
         for row in csv.DictReader(read_file(path).decode("utf-8").splitlines()):
@@ -60,7 +60,7 @@ def curves_figure(columns: dict[str, Points]) -> Figure:
         axes.set_xlabel("step")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
-        if len(names) > 3:  # beside the panel: within it there is no place that no curve crosses
+        if len(names) > 3:  # the legend is beside the panel, because curves fill the panel
             axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         elif len(names) > 1:
             axes.legend(fontsize="small")

@@ -1,4 +1,4 @@
-"""Fonts that together can draw a text of any language: matplotlib's default has no Chinese, Japanese or Korean."""
+"""Finds fonts to draw text in any language: matplotlib's default has no Chinese, Japanese or Korean."""
 
 import logging
 import unicodedata
@@ -14,9 +14,9 @@ REMEDY = (
     "fonts-noto-core for other scripts)"
 )
 MAX_NAMED = 10
-# matplotlib warns where a family has no normal weight, as WenQuanYi Zen Hei: nobody can change that.
+# matplotlib warns if a family has no normal weight (WenQuanYi Zen Hei), which the user cannot change.
 logging.getLogger(font_manager.__name__).addFilter(lambda record: "Failed to find font weight" not in str(record.msg))
-# Characters logged already: not again for every picture of a run.
+# Characters that were already logged, so that they are not logged for every picture of a run.
 _reported: set[str] = set()
 
 
@@ -29,7 +29,7 @@ class Font(NamedTuple):
 
 @cache
 def _read(path: str) -> Font | None:
-    """A font file's name and characters; None for one that matplotlib cannot draw with, such as colored bitmaps."""
+    """A font file's name and characters; None if matplotlib cannot use it (colored bitmaps)."""
     try:
         font = FT2Font(path)
         if not font.scalable:
@@ -43,10 +43,10 @@ def _read(path: str) -> Font | None:
 def _installed() -> list[Font]:
     """All fonts of this machine, by path.
 
-    They are searched for, as matplotlib's own list is a file in its cache, without the fonts installed later.
+    The fonts are searched, because matplotlib's own list is a cached file without fonts that were installed later.
     """
     fonts = (_read(path) for path in sorted(font_manager.findSystemFonts()))
-    # Fonts of last resort have a box for every character.
+    # Not fonts of last resort, which have only a box for every character.
     return [font for font in fonts if font and not font.family.replace(" ", "").startswith(("LastResort", "."))]
 
 
@@ -56,7 +56,7 @@ def _register(font: Font) -> None:
 
 
 def families(text: str) -> list[str]:
-    """The font families to draw `text` with: matplotlib's default, then others for the characters that it lacks.
+    """The font families for drawing `text`: matplotlib's default, then others for missing characters.
 
     Characters that no installed font has are logged, once.
     """

@@ -1,4 +1,4 @@
-"""What all pictures share: fonts for every script, and files that appear whole."""
+"""Functions that all pictures share: fonts for every script, and writing whole files."""
 
 import warnings
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from transformer.tools.pictures.fonts import families
 
 
 def width_of(names: Iterable[str]) -> float:
-    """About how many inches the longest name takes."""
+    """The approximate width of the longest name in inches."""
     return max(0.09 * len(name) for name in names)
 
 
 def blank(width: float, height: float) -> Figure:
-    """A figure of that many inches whose layout leaves space for all labels."""
+    """A figure of this size in inches, with a layout that leaves space for all labels."""
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.05))
 
 
 def save(figure: Figure, output: Path) -> None:
     """Writes a figure into `output`, in the format of its suffix: .png, .svg, .pdf or another that matplotlib knows."""
     for axes in figure.axes:
-        # Ticks get the texts of their labels only when asked for them.
+        # Ticks get the texts of their labels only in these calls.
         axes.get_xticklabels(), axes.get_yticklabels()
     texts = figure.findobj(Text)
     chosen = families("".join(text.get_text() for text in texts))
@@ -33,6 +33,6 @@ def save(figure: Figure, output: Path) -> None:
         text.set_fontfamily(chosen)
         text.set_parse_math(False)  # names and pieces may have a $
     with warnings.catch_warnings(), atomic_file(output) as file:
-        # `families` has logged missing characters already, in one line.
+        # `families` has already logged missing characters in one line.
         warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
         figure.savefig(file, format=output.suffix[1:].lower(), dpi=110, bbox_inches="tight")

@@ -1,4 +1,4 @@
-"""A sweep in one picture: a grid for two settings, else a row of points for every setting tried."""
+"""A picture of a sweep: a grid for two settings, else a row of points for every combination."""
 
 import math
 import statistics
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from transformer.tools.pictures.picture import save, width_of
 
-# The results (one per seed) for each combination of values of the swept settings.
+# The results (one per seed) for each combination of values of the settings in the sweep.
 Values = dict[tuple[str, ...], list[float]]
 
 
@@ -17,7 +17,7 @@ def _grid(axes: Axes, settings: list[str], values: Values, rows: list[str], colu
     means = [[statistics.mean(values.get((row, column), [float("nan")])) for column in columns] for row in rows]
     axes.imshow(means, cmap="Blues", aspect="auto")
     tried = [statistics.mean(results) for results in values.values()]
-    dark = min(tried) + 0.6 * (max(tried) - min(tried))  # from here on, white can be read on the blue
+    dark = min(tried) + 0.6 * (max(tried) - min(tried))  # above this value, white text is readable on the blue
     for y, line in enumerate(means):
         for x, mean in enumerate(line):
             if not math.isnan(mean):
@@ -36,7 +36,7 @@ def _points(axes: Axes, settings: list[str], values: Values, result: str) -> Non
     for row, results in enumerate(values.values()):
         axes.plot(results, [row] * len(results), "o", color="tab:blue", alpha=0.5)
         if len(results) > 1:
-            # Below the points, which it would hide.
+            # Drawn below the points, because it would hide them.
             mean, spread = statistics.mean(results), statistics.stdev(results)
             axes.errorbar(mean, row + 0.25, xerr=spread, marker="|", color="black", capsize=3)
     axes.set_yticks(range(len(values)), _names(values))
@@ -61,5 +61,5 @@ def sweep_figure(settings: list[str], values: Values, result: str) -> Figure:
 
 
 def draw_sweep(settings: list[str], values: Values, result: str, output: Path) -> None:
-    """Draws `result` for every combination of the `settings` that was tried; seeds show as their mean and spread."""
+    """Draws `result` for every combination of the `settings`; several seeds are shown as mean and spread."""
     save(sweep_figure(settings, values, result), output)

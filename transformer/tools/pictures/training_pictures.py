@@ -1,4 +1,4 @@
-"""The pictures that a run leaves in its folder: its curves, and its attention."""
+"""The pictures in a run's folder: its curves, and its attention."""
 
 import logging
 from pathlib import Path
@@ -21,8 +21,8 @@ def draw_progress(training: Training) -> None:
 
 
 def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]], folder: Path) -> None:
-    """One picture for each attention that the model has: the last layer, the mean of its heads, for the shortest sample
-    of which neither the source nor the translation is empty."""
+    """One picture for each attention of the model: the last layer, the mean of its heads, for the shortest sample with
+    a non-empty source and translation."""
     drawable = [(source, translation) for source, _, translation in samples if source and translation]
     if not drawable:
         return
@@ -30,7 +30,7 @@ def draw_attentions(translator: Translator, samples: list[tuple[str, str, str]],
     try:
         reading = read(translator, source, translator.target_tokenizer.encode(translation))
     except ValueError as error:
-        # A run that has come this far does not end for a sentence that is too long to draw.
+        # A sentence that is too long to draw must not end the run.
         log.warning("no pictures of attention: %s", error)
         return
     for attention in NAMES:

@@ -1,4 +1,4 @@
-"""Which attention weights to look at: settings, read without torch."""
+"""The settings of a picture of attention weights, read without torch."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,11 +11,11 @@ SUFFIXES = (".png", ".svg", ".pdf")  # of pictures
 
 @dataclass(frozen=True)
 class View(Settings):
-    """Which weights a picture shows."""
+    """The weights that a picture shows."""
 
     attention: Attention = "cross"
     """cross | encoder | decoder"""
     layer: Annotated[int, ">= 1", "<= 1000000"] | None = None
-    """counted from 1; by default the last"""
+    """counted from 1; by default the last layer"""
     head: Annotated[int, ">= 1", "<= 1000000"] | None = None
-    """counted from 1; by default the mean of all"""
+    """counted from 1; by default the mean of all heads"""

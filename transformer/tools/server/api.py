@@ -1,4 +1,4 @@
-"""LibreTranslate's API (https://docs.libretranslate.com): its clients need not know the difference."""
+"""LibreTranslate's API (https://docs.libretranslate.com): its clients work with this server unchanged."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ from transformer.tools.server.requests import (
 from transformer.tools.server.served import ServedDirection
 from transformer.tools.server.settings import ServerSettings
 
-CLIENT_HAS_GONE = 499  # nginx's number; nobody reads it
-# How sure the model is of a line of a document, as JSON.
+CLIENT_HAS_GONE = 499  # nginx's status; no client reads it
+# The model's confidence in a line of a document, as JSON.
 Line = dict[str, Any]
 
 
 def ranked_documents(asked: TranslationRequest, pieces: list[Piece], n_best: list[list[Translation]]) -> list[str]:
-    """A document with the best hypothesis of each piece, then with the second ones, and so on: none of them twice."""
+    """A document with the best hypothesis of each piece, then with the second best ones, and so on, without repeats."""
     documents: dict[str, None] = {}
     for rank in range(max([1, *map(len, n_best)])):
         texts = [hypotheses[min(rank, len(hypotheses) - 1)].text for hypotheses in n_best]
@@ -40,7 +40,7 @@ def ranked_documents(asked: TranslationRequest, pieces: list[Piece], n_best: lis
 
 
 def confidence_of_lines(pieces: list[Piece], n_best: list[list[Translation]]) -> list[Line]:
-    """Of each line, or what stands between two tags, the best translation with its words."""
+    """The best translation, with its words, of each line or text between two tags."""
     sources = [piece.text for piece in pieces if piece.translated]
     return [
         {"source": source, "text": best.text, "confidence": best.confidence, "words": best.words_as_dicts}
@@ -49,7 +49,7 @@ def confidence_of_lines(pieces: list[Piece], n_best: list[list[Translation]]) ->
 
 
 class Api:
-    """The endpoints over some directions and the batcher that translates."""
+    """The endpoints for some directions, with the batcher that translates."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Api:
             raise HTTPException(400, f"Invalid request: {error}") from error
         sources = [(asked.source, 100.0)] * len(documents)
         if asked.source == "auto":
-            # Into which it can be translated, or in which it is already.
+            # Languages that can be translated into the target, and the target itself.
             possible = [*(source for source, target in self.directions if target == asked.target), asked.target]
             prose = [" ".join(piece.text for piece in pieces if piece.translated) for pieces in documents]
             sources = await run_in_threadpool(lambda: [detect(text, possible)[0] for text in prose])
@@ -109,8 +109,8 @@ class Api:
     async def _translate(
         self, request: Request, asked: TranslationRequest, documents: list[list[Piece]], direction: ServedDirection
     ) -> list[tuple[list[str], list[Line]]]:
-        """Each document translated: the best and, after it, alternatives that differ; and how sure the model is of each
-        line of the best."""
+        """For each document: the best translation and alternatives that differ; and the model's confidence in each line
+        of the best."""
         wanted = [piece.text for pieces in documents for piece in pieces if piece.translated]
         hypotheses = iter(await self._n_best(request, asked, direction, wanted) if wanted else [])
         found = [[next(hypotheses) for piece in pieces if piece.translated] for pieces in documents]
@@ -122,7 +122,7 @@ class Api:
     async def _n_best(
         self, request: Request, asked: TranslationRequest, direction: ServedDirection, texts: list[str]
     ) -> NBest:
-        """What the batcher finds, unless that takes too long or the client goes."""
+        """The batcher's results; HTTPException if they take too long or the client has gone."""
         try:
             direction.translator.prefix_ids(asked.prefix)
         except ValueError as error:
@@ -134,7 +134,7 @@ class Api:
             raise HTTPException(429, "Slowdown: too many requests are waiting", {"Retry-After": "1"}) from None
         gone: asyncio.Future[Any] = asyncio.ensure_future(
             request.receive()
-        )  # the body has been read: what comes is the end
+        )  # the body has been read: the next message is the end
         try:
             either: set[asyncio.Future[Any]] = {found, gone}
             await asyncio.wait(either, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -144,5 +144,5 @@ class Api:
                 raise HTTPException(CLIENT_HAS_GONE, "The client has gone")
             raise HTTPException(503, "The translation took too long: try again, or less text", {"Retry-After": "1"})
         finally:
-            found.cancel()  # the batcher drops what nobody waits for
+            found.cancel()  # the batcher drops cancelled requests
             gone.cancel()

@@ -1,4 +1,4 @@
-"""The web application: its addresses, and what holds for every request: its size, its headers, its errors."""
+"""The web application: its addresses, and the limits, headers and errors of all requests."""
 
 import asyncio
 import html
@@ -24,8 +24,8 @@ from transformer.tools.server.served import ServedDirection
 
 log = logging.getLogger(__name__)
 DEFAULT_POLICY = "default-src 'none'; frame-ancestors 'none'"
-LINGER = 0.5  # seconds without a byte, after which the rest of a body that nobody reads is not awaited
-BLOCK = 1 << 16  # bytes that are handed to a connection at once: it keeps what its client does not read yet
+LINGER = 0.5  # the rest of a refused body is not awaited after this number of seconds without a byte
+BLOCK = 1 << 16  # bytes that are given to a connection at once: it keeps them in memory until its client reads them
 HEADERS = {
     "Content-Security-Policy": DEFAULT_POLICY,
     "Cache-Control": "no-store",
@@ -49,7 +49,7 @@ def page_of(direction: ServedDirection) -> Response:
     if direction.page is None:
         text = f"{direction.name} has no page here: {direction.why_no_page}. POST /translate translates."
         return plain_page(direction.languages, f"<p>{html.escape(text)}</p>")
-    # The policy that stands in the page, and what a page cannot say of itself.
+    # The policy in the page, and the directive that is not allowed within a page.
     [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', direction.page[:4096])
     return HTMLResponse(direction.page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
 
@@ -73,11 +73,11 @@ async def show_page(pages: Mapping[str, Response], request: Request) -> Response
     return pages[request.path_params["pair"]]
 
 
-# ---- what holds for every request
+# ---- all requests
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """As LibreTranslate answers what it refuses."""
+    """The error in LibreTranslate's format."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
@@ -91,8 +91,8 @@ async def send_in_blocks(send: Send, message: Message) -> None:
 
 
 class Bounds:
-    """Bounds the body of a request, refuses foreign names of the server, sets the headers of each answer, and lets no
-    traceback out."""
+    """Limits the body of a request, refuses other names of the server, sets the headers of each answer, and sends no
+    traceback."""
 
     def __init__(self, app: ASGIApp, max_bytes: int, timeout: float, hosts: frozenset[str] | None) -> None:
         self.app, self.max_bytes, self.timeout, self.hosts = app, max_bytes, timeout, hosts
@@ -124,13 +124,13 @@ class Bounds:
                     headers.setdefault(key, value)
             try:
                 if not is_whole and message["type"] == "http.response.body" and not message.get("more_body", False):
-                    # A connection that is closed while its client still sends takes the answer away.
+                    # If a connection is closed while its client still sends, the client loses the answer.
                     await send_in_blocks(send, {**message, "more_body": True})
                     await wait_for_the_rest()
                     message = {**message, "body": b""}
                 await send_in_blocks(send, message)
             except Exception as error:
-                raise ClientDisconnect from error  # there is nobody to send to any more
+                raise ClientDisconnect from error  # the client has gone
 
         try:
             host = re.sub(r":\d+$", "", Headers(scope=scope).get("host", "")).lower()
@@ -145,7 +145,7 @@ class Bounds:
         except HTTPException as error:
             await (await answer_error(Request(scope), error))(scope, receive, send_safely)
         except Exception as error:
-            # By its kind alone: the message may hold what was sent.
+            # Only its type, because the message may have text of the request.
             log.error("a request has failed: %s", type(error).__name__)
             if not has_begun:
                 await JSONResponse({"error": "Internal server error"}, 500)(scope, receive, send_safely)
@@ -153,7 +153,7 @@ class Bounds:
 
 def make_app(api: Api) -> Starlette:
     directions = {f"{source}-{target}": direction for (source, target), direction in api.directions.items()}
-    # Made once: it contains a whole model, and those who read slowly must not have a copy each.
+    # Made once, because it contains a whole model and slow clients must not each have a copy.
     pages = {pair: page_of(direction) for pair, direction in directions.items()}
     index = next(iter(pages.values())) if len(pages) == 1 else links_to(directions)
     routes = [

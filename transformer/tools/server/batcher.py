@@ -1,8 +1,8 @@
-"""One thread that owns the models: what waits is translated together, in rounds in which every request gets its share.
+"""One thread that owns the models. It translates waiting requests together, in rounds in which each gets its share.
 
-A round is small: a short text does not wait for the whole of a long request, neither to be encoded nor to be
-translated, and a request that nobody waits for (its future is cancelled) ends with the round. Texts are shared out in
-the parts that the model translates at once, sentences as a rule: a very long line is no exception.
+A round is small: a short text does not wait until a long request is completely encoded or translated, and a cancelled
+request ends with the round. Texts are divided into the parts that the model translates (usually sentences), also a very
+long line.
 """
 
 import threading
@@ -19,15 +19,15 @@ from transformer.inference.settings import SearchSettings, SplitLines
 from transformer.inference.translator import Translator
 
 NBest = list[list[Translation]]
-# Tokens of a round: enough to fill batches, few enough that a newcomer waits a second, not ten.
+# Tokens of a round: enough to fill batches, few enough that a new request waits one second, not ten.
 ROUND_TOKENS = 2048
-# What a part costs besides its tokens.
+# Added to the tokens of a part to get its cost.
 PART_OVERHEAD = 5
-TEXTS_AT_ONCE = 32  # that are encoded, of one request
+TEXTS_AT_ONCE = 32  # texts of one request that are encoded together
 
 
 class QueueFullError(Exception):
-    """So many requests wait that another one would wait too long."""
+    """Too many requests are waiting: another one would wait too long."""
 
 
 def cost(parts: Sequence[Part]) -> int:
@@ -47,8 +47,8 @@ def _up_to(limit: int, parts: Sequence[Part]) -> list[Part]:
 
 @dataclass(eq=False)
 class Job:
-    """The texts of one request; `encoded` has the parts of the first of them, which come in order, and `found` the
-    hypotheses of the first parts. `wants_words` asks for those of the best translations (`inference.confidence`)."""
+    """The texts of one request; `encoded` has the parts of the first texts, and `found` the hypotheses of the first
+    parts, both in order. With `wants_words`, the best translations get their words (`inference.confidence`)."""
 
     translator: Translator
     texts: list[str]
@@ -59,11 +59,11 @@ class Job:
     found: NBest = field(default_factory=list)
 
     def next_parts(self, limit: int, split_lines: SplitLines) -> list[Part]:
-        """The next parts to translate that fit into a limit, at least one; encodes no more texts than that takes."""
+        """The next parts to translate that fit into a limit, at least one; encodes only as many texts as needed."""
         parts = list(chain.from_iterable(self.encoded))[len(self.found) :]
         while cost(parts) < limit and (begin := len(self.encoded)) < len(self.texts):
             texts = self.texts[begin : begin + TEXTS_AT_ONCE]
-            # Numbered within their own request: what sampling draws must not depend on who else asks.
+            # Numbered within their own request, so that sampling does not depend on other requests.
             more = self.translator.encode(texts, range(begin + 1, begin + 1 + len(texts)), split_lines)
             self.encoded += more
             parts += chain.from_iterable(more)
@@ -80,7 +80,7 @@ class Job:
             best = [hypotheses[0] for hypotheses in results]
             best = with_words(self.translator, self.texts, best, batch_tokens=batch_tokens)
             results = [[first, *others] for first, (_, *others) in zip(best, results, strict=True)]
-        with suppress(InvalidStateError):  # nobody waits for it any more, or it has failed
+        with suppress(InvalidStateError):  # it was cancelled or has failed
             self.future.set_result(results)
 
     def fail(self, error: Exception) -> None:
@@ -89,7 +89,7 @@ class Job:
 
 
 class Batcher:
-    """Translates for many callers at once, as long as the process lives."""
+    """Translates for many callers at once, until the process ends."""
 
     def __init__(
         self, search: SearchSettings, batch_tokens: int | None, split_lines: SplitLines, max_waiting: int
@@ -103,8 +103,8 @@ class Batcher:
     def submit(
         self, translator: Translator, texts: list[str], prefix: str | None = None, wants_words: bool = False
     ) -> "Future[NBest]":
-        """The hypotheses of each text, best first, once they are there, with a prefix in place of the search's own;
-        raises QueueFullError."""
+        """A future with the hypotheses of each text, best first; `prefix` replaces that of the search. Raises
+        QueueFullError."""
         job = Job(translator, texts, replace(self.search, prefix=prefix) if prefix else self.search, wants_words)
         with self._changed:
             if sum(not waiting.future.done() for waiting in self._jobs) >= self.max_waiting:
@@ -127,10 +127,10 @@ class Batcher:
                 for job, _ in shares:
                     self._jobs.remove(job)
                     if not job.future.done():
-                        self._jobs.append(job)  # behind those who wait for their first turn
+                        self._jobs.append(job)  # behind jobs that wait for their first turn
 
     def _waiting(self) -> list[Job]:
-        """Jobs of one translator and search; waits for the first."""
+        """Jobs with the same translator and search; waits for the first job."""
         with self._changed:
             while True:
                 self._jobs = deque(job for job in self._jobs if not job.future.done())
@@ -141,7 +141,7 @@ class Batcher:
             return [job for job in self._jobs if job.translator is first.translator and job.search == first.search]
 
     def _share_out(self, jobs: list[Job]) -> list[tuple[Job, list[Part]]]:
-        """The jobs that have a turn in this round, each with the parts that are next."""
+        """The jobs of this round, each with its next parts."""
         shares, left = [], ROUND_TOKENS
         for job in jobs:
             if left > 0 and not job.future.done():  # its client may have gone meanwhile
@@ -155,7 +155,7 @@ class Batcher:
         return shares
 
     def _translate(self, shares: list[tuple[Job, list[Part]]]) -> None:
-        """Adds what is found to each job; where that fails, only the job at fault does."""
+        """Adds the hypotheses to each job; if translating fails, only the job that causes it fails."""
         if not shares:
             return
         first, parts = shares[0][0], [part for _, share in shares for part in share]
@@ -166,7 +166,7 @@ class Batcher:
             if len(shares) == 1:
                 first.fail(error)
                 return
-        if found is None:  # tried again only here: the error holds what the search had made, which may be all memory
+        if found is None:  # tried again here, after the error is gone: it may hold much memory of the search
             for one in shares:
                 self._translate([one])
             return

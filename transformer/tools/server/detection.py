@@ -1,4 +1,4 @@
-"""Which of the languages that are served a text is in."""
+"""Finds out which of the served languages a text has."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -6,18 +6,18 @@ from collections.abc import Collection
 from transformer.data.clean import normal_form
 from transformer.data.languages import FREQUENT_WORDS, HAN, KANA, base_language, expected_script, scripts
 
-HAN_PER_KANA = 10  # how many others stand beside a kana at most in a Japanese text
+HAN_PER_KANA = 10  # a Japanese text has at most this number of other characters for each kana
 
 
 def detect(text: str, languages: Collection[str]) -> list[tuple[str, float]]:
-    """How likely each of `languages` is, from 0 to 100, the likeliest first.
+    """How likely each of `languages` is, from 0 to 100, the most likely first.
 
-    That is the share of the letters that are of its script (of the commonest one, if we know none), divided among the
-    languages of one script by their frequent words (half a word more, so that none is ruled out), or Japanese and
-    Chinese by kana. Of a language whose frequent words we do not know, every tenth word counts as one. No other
-    language is considered.
+    A language gets the share of the letters that have its script (the most common script, if its own is not known).
+    Languages with the same script divide this share by their frequent words in the text (plus half a word, so that none
+    is excluded), or by kana for Japanese and Chinese. If the frequent words of a language are not known, every tenth
+    word counts as one. Other languages are not considered.
     """
-    text = normal_form("NFKC", text)  # an accent by itself is no end of a word
+    text = normal_form("NFKC", text)  # so that a separate accent does not end a word
     letters = scripts(text)
     commonest = max(letters, key=letters.__getitem__, default="")
     script = {one: expected_script(one) or commonest for one in languages}

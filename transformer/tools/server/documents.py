@@ -1,7 +1,7 @@
-"""Texts and HTML cut into pieces, of which some are translated and all others stay as they are.
+"""Cuts texts and HTML into pieces: some are translated, all others stay unchanged.
 
-HTML from a stranger must not mean more after the translation than before. So only what every browser cuts into the
-same tags is taken, all markup is given back letter by letter, and a translation is written as text.
+Translating must not change the meaning of markup in untrusted HTML. So HTML is only accepted if every browser reads the
+same tags in it, all markup is returned unchanged, and a translation is written as text.
 """
 
 import html
@@ -19,7 +19,7 @@ class Piece(NamedTuple):
     translated: bool
 
 
-# HTML's tokens, where its standard (https://html.spec.whatwg.org, 13.2.5) and every browser leave no choice.
+# HTML's tokens that its standard (https://html.spec.whatwg.org, 13.2.5) and every browser read in the same way.
 SPACE = r"[ \t\n\f\r]"
 VALUE = r"""(?:"[^"]*"|'[^']*'|[^ \t\n\f\r"'=<>`]+)"""
 ATTRIBUTES = rf"""(?:{SPACE}+[^ \t\n\f\r"'<>/=]+(?:{SPACE}*={SPACE}*{VALUE})?)*"""
@@ -35,24 +35,24 @@ TEXT = re.compile(r"(?:[^<]|<(?![a-z!/?]))+", FLAGS)
 ATTRIBUTE = re.compile(rf"""{SPACE}+([^ \t\n\f\r"'<>/=]+)(?:{SPACE}*={SPACE}*({VALUE}))?""", FLAGS)
 NUMBER = re.compile("&#0*([0-9]+)")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as in files: U+2028 and \x85 belong to the sentence
-# Elements whose content is no markup, and those whose content is no prose.
+# Elements whose content is no markup, and elements whose content is no prose.
 RAW = ("script", "style", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript")
 UNTRANSLATED = ("code", "pre", "kbd", "samp")
 VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
-# Within these the elements of RAW hold markup.
+# Within these, the elements of RAW contain markup.
 FOREIGN = ("svg", "math")
 
 
 def _unescape(text: str) -> str:
-    """With the character of each character reference."""
-    # Python reads no number of thousands of digits, and one of eight is no character already: U+FFFD stands for it.
+    """The text with characters in place of character references."""
+    # Numbers are cut to eight digits, which is already no character (U+FFFD): Python cannot read thousands of digits.
     return html.unescape(NUMBER.sub(lambda found: f"&#{found[1][:8]}", text))
 
 
 def _with_outer_spaces(whole: str, inner: str) -> Iterator[Piece]:
-    """What is to be translated, between the spaces around it."""
+    """The text to translate, and the spaces before and after it."""
     end = len(whole.rstrip())
-    start = min(end, len(whole) - len(whole.lstrip()))  # not behind the end, where all is spaces
+    start = min(end, len(whole) - len(whole.lstrip()))  # at most the end, if there are only spaces
     yield Piece(whole[:start], False)
     if inner:
         yield Piece(inner, True)
@@ -64,23 +64,23 @@ def escape(text: str) -> str:
 
 
 def _content(text: str, start: int, element: str) -> str:
-    """What stands before the end of an element without markup in it."""
+    """The content of an element without markup in it."""
     if not (end := re.compile(rf"</{element}(?=[ \t\n\f\r/>])", FLAGS).search(text, start)):
         raise ValueError(f"HTML with a <{element}> that does not end")
     return text[start : end.start()]
 
 
 def _is_untranslated(element: str, attributes: str) -> bool:
-    """Whether an element is not to be translated."""
+    """Whether an element must not be translated."""
     values = (
         _unescape(value.strip("\"'")) for name, value in ATTRIBUTE.findall(attributes) if name.lower() == "translate"
     )
-    return element in UNTRANSLATED or next(values, "").lower() == "no"  # of an attribute given twice the first counts
+    return element in UNTRANSLATED or next(values, "").lower() == "no"  # the first of two counts
 
 
 def split_html(text: str) -> Iterator[Piece]:
     position, is_foreign = 0, False
-    skipped, depth = "", 0  # an element that is not translated, and how often it stands within itself
+    skipped, depth = "", 0  # an element that is not translated, and how deep it is nested in itself
     while position < len(text):
         if found := TEXT.match(text, position):
             prose = _unescape(found[0])
@@ -110,7 +110,7 @@ def split_html(text: str) -> Iterator[Piece]:
             raise ValueError(f"HTML that cannot be read in one way only, at character {position + 1}")
         position = found.end()
     if skipped:
-        # Some end tags may be left out, and where such an element then ends is a long story.
+        # Some end tags may be left out, and the end of such an element follows complicated rules.
         raise ValueError(f"HTML with a <{skipped}> that is not to be translated and does not end: close it")
 
 
@@ -125,7 +125,7 @@ def split(text: str, kind: Format) -> list[Piece]:
 
 
 def join(pieces: Sequence[Piece], translations: Sequence[str], kind: Format) -> str:
-    """The document with `translations` in place of the pieces to be translated."""
+    """The document with `translations` in place of the pieces to translate."""
     translated = iter(translations)
     write = escape if kind == "html" else str
     return "".join(write(next(translated)) if piece.translated else piece.text for piece in pieces)

@@ -1,4 +1,5 @@
-"""The port, and the end: a first signal lets what has begun be finished, a second one ends at once."""
+"""The port, and the end of the server: after a first signal it finishes all requests, after a second it ends at
+once."""
 
 import asyncio
 import contextlib
@@ -22,39 +23,39 @@ from transformer.signals import SIGNALS, Interrupted
 from transformer.tools.server.settings import ServerSettings
 
 log = logging.getLogger(__name__)
-# Beyond it, a request is answered with 503 at once, and beyond SPARE more a connection is closed at once. Each takes a
-# file descriptor, also if it sends nothing; where none is left, asyncio does little but say so.
+# With more connections, a request is answered with 503 at once; with SPARE more than this, a connection is closed at
+# once. Each takes a file descriptor, even if it sends nothing; without free ones asyncio only reports errors.
 MAX_CONNECTIONS, SPARE = 1000, 20
-# Connections that are accepted together, before one of them can be closed.
+# The number of connections that are accepted together, before one of them can be closed.
 BACKLOG = 64
-# For an answer to be taken, once its translation is there.
+# Seconds for a client to read an answer after its translation is finished.
 GRACE = 5
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """Takes the port, before the models are loaded; whoever connects waits until they are."""
+    """Opens the port before the models are loaded; clients that connect wait until then."""
     try:
         [family, *_], *_ = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
         listener = socket.create_server((settings.host, settings.port), family=family)
-        # Connections inherit it: without, the end of an answer waits 40 ms for the client to confirm its beginning.
+        # For all connections: without it, the end of an answer waits 40 ms until the client confirms the beginning.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"--port {settings.port} of --host {settings.host} cannot be used: {reason}; choose another"
+            f"--port {settings.port} of --host {settings.host} cannot be used: {reason}; choose another port"
         ) from error
 
 
 def address(listener: socket.socket) -> str:
-    """The URL of a server here."""
+    """The URL of the server."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def example(url: str, direction: Direction, key_file: str | None) -> str:
-    """A command to copy that asks for a translation."""
-    # A stranger's model may call its languages anything.
+    """A command to copy, for a translation."""
+    # An untrusted model may have any text as the names of its languages.
     source, target = direction
     fields = map(shell_word, (f"source={source}", f"target={target}", "q=…"))
     key = [f'"api_key=$(cat {shlex.quote(key_file)})"'] if key_file else []
@@ -62,13 +63,13 @@ def example(url: str, direction: Direction, key_file: str | None) -> str:
 
 
 def log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """In place of asyncio's own: what fails on a connection is its client's affair, anything else takes one line."""
+    """Replaces asyncio's own handler: errors of a connection are ignored, others are logged in one line."""
     if "transport" not in context:
         log.error("%s: %s", context["message"], type(context.get("exception")).__name__)
 
 
 def max_connections() -> int:
-    """MAX_CONNECTIONS, or what leaves half of the files that this process may open to others."""
+    """MAX_CONNECTIONS, or fewer, so that half of the files that this process may open stay free."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -80,7 +81,7 @@ def max_connections() -> int:
 
 
 class Connection(H11Protocol):
-    """uvicorn's, but closed at once where there are too many, and deaf once it is closed."""
+    """uvicorn's connection, but closed at once if there are too many, and without input after it is closed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -88,13 +89,13 @@ class Connection(H11Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        # On Windows more may still come after the answer to a malformed request, which closes the connection.
+        # The answer to a malformed request closes the connection; on Windows more data may still arrive.
         if not self.transport.is_closing():
             super().data_received(data)
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but for its own signal handlers; whatever comes over the wire, its log has no traceback."""
+    """uvicorn without its own signal handlers, and without tracebacks in its log."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(log_failure)
@@ -106,7 +107,7 @@ class Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
-    """A context in which signals stop a server; yields those that have come."""
+    """A context in which signals stop a server; yields the received signals."""
     received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -115,7 +116,7 @@ def stopping(server: uvicorn.Server) -> Iterator[list[int]]:
             server.should_exit = True
         else:
             say(str(Interrupted(number, "at once")))
-            os._exit(128 + number)  # threads still compute, and Python would wait for them
+            os._exit(128 + number)  # Python would wait for threads that still compute
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
@@ -150,8 +151,8 @@ def make_server(app: ASGIApp, settings: ServerSettings) -> Server:
 
 
 def run(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> None:
-    """Serves until a signal comes, and then until all that has begun is answered; raises Interrupted at the end."""
-    # The warnings of the first quote the texts, those of the second say what is wrong with each malformed form.
+    """Serves until a signal comes, then answers all requests that have begun; raises Interrupted at the end."""
+    # The warnings of the first contain texts of requests, those of the second report each malformed form.
     for name in ("transformer.inference", "python_multipart"):
         logging.getLogger(name).setLevel(logging.ERROR)
     server = make_server(app, settings)

@@ -1,6 +1,6 @@
-"""What a request asks for: its body read within bounds, its fields checked, its key compared.
+"""Reads a request: its body within limits, its fields with checks, and its key.
 
-What is wrong raises starlette's HTTPException with a line for the sender, in LibreTranslate's words where it has some.
+Mistakes raise starlette's HTTPException with a line for the sender, with LibreTranslate's messages if it has some.
 """
 
 import asyncio
@@ -25,9 +25,8 @@ MAX_SHOWN = 40
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """Texts to translate; a batch is answered by lists, also if it is one of one text. `source` may be auto. What
-    LibreTranslate does not have: the translation of each line begins with `prefix`, and `confidence` says how sure the
-    model is of it."""
+    """Texts to translate; the answer to a batch has lists, even if it is only one text. `source` may be auto. Not in
+    LibreTranslate: the translation of each line begins with `prefix`, and `confidence` adds the model's confidence."""
 
     texts: list[str]
     is_batch: bool
@@ -40,14 +39,14 @@ class TranslationRequest:
 
 
 def is_utf8(content_type: str) -> bool:
-    """Whether a form is UTF-8, as it is unless it says otherwise. Some of Python's other encodings, such as punycode,
-    take time by the square of the length."""
+    """Whether a form is UTF-8, which is the default. Some of Python's other encodings, such as punycode, take quadratic
+    time."""
     _, options = parse_options_header(content_type)
     return options.get(b"charset", b"utf-8").lower() in (b"utf-8", b"utf8")
 
 
 async def read_fields(request: Request, settings: ServerSettings) -> dict[str, Any]:
-    """The fields of a JSON object or of a form, where the first of several with one name counts."""
+    """The fields of a JSON object or of a form; if a form has a field several times, the first counts."""
     try:
         body = await asyncio.wait_for(request.body(), settings.timeout)
     except asyncio.TimeoutError:
@@ -90,7 +89,7 @@ def read_texts(fields: Mapping[str, Any], max_characters: int) -> list[str]:
         raise HTTPException(400, "Invalid request: missing q parameter")
     if not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, "Invalid request: q must be a text or a list of texts")
-    size = sum(max(1, len(text)) for text in texts)  # an empty one takes place in a list, too
+    size = sum(max(1, len(text)) for text in texts)  # an empty text counts too
     if size > max_characters:
         raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({max_characters})")
     for text in texts:
@@ -109,12 +108,12 @@ def _read_word(fields: Mapping[str, Any], key: str) -> str:
 
 
 def excerpt(word: str) -> str:
-    """What an error repeats of a word: its beginning, and nothing that UTF-8 cannot hold."""
+    """The beginning of a word for an error, without characters that UTF-8 cannot encode."""
     return word[:MAX_SHOWN].encode(errors="replace").decode()
 
 
 def _read_count(given: Any, limit: int) -> int:
-    """A number of alternatives, which is text in a form."""
+    """A number of alternatives; in a form it is text."""
     if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 10:
         given = int(given)
     if given in (None, ""):
@@ -127,7 +126,7 @@ def _read_count(given: Any, limit: int) -> int:
 
 
 def _read_switch(given: Any, key: str) -> bool:
-    """True or false, which is text in a form."""
+    """True or false; in a form it is text."""
     if given not in (None, "", True, False, "true", "false"):
         raise HTTPException(400, f"Invalid request: {key} must be true or false")
     return given in (True, "true")
@@ -136,7 +135,8 @@ def _read_switch(given: Any, key: str) -> bool:
 def read_translation_request(
     fields: Mapping[str, Any], pairs: Collection[tuple[str, str]], max_characters: int, max_alternatives: int
 ) -> TranslationRequest:
-    """All fields of a translation from one of `pairs` of languages, or from any (auto) to a target among them."""
+    """All fields of a translation in one of the `pairs` of languages, or from any language (auto) to one of their
+    targets."""
     texts = read_texts(fields, max_characters)
     source, target = (_read_word(fields, key) for key in ("source", "target"))
     languages = {language for pair in pairs for language in pair}

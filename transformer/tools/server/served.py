@@ -1,4 +1,4 @@
-"""What is served: a translator for each direction, and the page on which it translates in the browser."""
+"""The served directions: each has a translator, and a page on which it translates in the browser."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from transformer.tools.server.settings import ServerSettings
 
 @dataclass(frozen=True)
 class ServedDirection:
-    """A translator, its checkpoint and the name of this, and its page as HTML, or why there is none."""
+    """A translator, its checkpoint and the checkpoint's name, and its page as HTML, or the reason why it has none."""
 
     translator: Translator
     checkpoint: Path
@@ -31,7 +31,7 @@ class ServedDirection:
 
     @property
     def test_name(self) -> str:
-        """What its test set is called in the results of its run."""
+        """The name of its test set in the results of its run."""
         first, languages = self.translator.directions[0], self.translator.languages
         return "test" if languages == first else split_name("test", languages)
 
@@ -41,9 +41,9 @@ def _with_page(translator: Translator, checkpoint: Path, name: str, settings: Se
     if settings.page is False:
         why = "it is switched off (--no-page)"
     elif settings.page is None and settings.api_key_file is not None:
-        why = "it would give the model to everyone, while translating needs a key (--page offers it)"
+        why = "it would give the model to everyone, while translating needs a key (--page allows it)"
     elif translator.model.output.weight.is_meta:
-        why = "the weights of an export are another program's"
+        why = "an export has its weights in another program's format"
     else:
         try:
             return ServedDirection(translator, checkpoint, name, page.build(translator, "int8", name=name))
@@ -59,10 +59,9 @@ def load_directions(
     machine: MachineSettings,
     keep: KeepSettings = KeepSettings(),
 ) -> dict[Direction, ServedDirection]:
-    """Every direction that checkpoints (names and paths) have learned, by source and target; UsageError where two have
-    learned one, ValueError for a search that one cannot make. The glossary is of the first direction, and of this one
-    turned round. All are loaded before a page is built, so that a mistake
-    is reported first."""
+    """Every direction that the checkpoints (names and paths) have learned, by source and target; UsageError if two have
+    learned the same, ValueError for a search that one cannot do. The glossary is for the first direction and its
+    reverse. All are loaded before a page is built, so that a mistake is reported early."""
     models: dict[Direction, tuple[Translator, Path, str]] = {}
     for name, path in checkpoints:
         inference = settings.inference(engine_of(path) is not None)
