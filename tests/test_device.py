@@ -209,7 +209,7 @@ def test_the_first_lines_of_a_run_say_why_a_precision_was_taken() -> None:
     assert NEW_CPU.describe("32-true") == "precision 32-true"
     assert OLD_CPU.describe("32-true") == "precision 32-true (this CPU has no bf16 instructions)"
     assert OLD_CPU.describe("bf16-mixed") == "precision bf16-mixed (emulated)"
-    assert "not been tried" in Hardware("mps", {"fp16": "Metal"}).describe("32-true")
+    assert "not tested" in Hardware("mps", {"fp16": "Metal"}).describe("32-true")
 
 
 def test_translating_chooses_by_hardware_and_scores_are_the_same_everywhere() -> None:

@@ -55,7 +55,7 @@ def test_without_a_model_there_is_none(tmp_path: Path, value: str | None) -> Non
 
 def test_without_a_name_the_run_that_finished_last_is_taken(runs: Path) -> None:
     trial = Path("runs", "sweep", "0")
-    with pytest.raises(UsageError, match=re.escape(f"--checkpoint {trial} takes what that one has")):
+    with pytest.raises(UsageError, match=re.escape(f"--checkpoint {trial} takes the model that this run has")):
         find_checkpoint(None)
     first, second = finish(runs / "early", 1e9 - 9), finish(runs / "sweep" / "0", 1e9 - 8)
     assert find_checkpoints([]) == [trial / "translator.safetensors"]
@@ -191,5 +191,5 @@ def test_a_folder_of_hugging_face_is_a_model_unless_it_is_a_run(tmp_path: Path, 
 def test_a_model_that_is_named_twice_is_refused_by_any_of_its_paths(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(runs / "early")
     for other in (runs / "early", runs / "early" / "checkpoints" / "last.ckpt", tmp_path / "link"):
-        with pytest.raises(UsageError, match=r"^--checkpoint names .*last\.ckpt twice: leave one of them out"):
+        with pytest.raises(UsageError, match=r"^--checkpoint has .*last\.ckpt twice: leave one of them out"):
             find_checkpoints([f"{runs}/early", f"{runs}/sweep/0", str(other)])

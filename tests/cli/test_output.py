@@ -106,7 +106,7 @@ def test_a_translation_stopped_in_its_first_chunk_leaves_nothing(translation: Tr
 def test_another_input_other_settings_and_another_model_are_refused(translation: Translation) -> None:
     translation.stop()
     kept = {name: Path(name).read_bytes() for name in translation.names()}
-    with pytest.raises(UsageError, match=r"out.en.partial holds a stopped translation: --resume continues it"):
+    with pytest.raises(UsageError, match=r"out.en.partial is a stopped translation: --resume continues it"):
         translation.run()
     with pytest.raises(UsageError, match=r"out.en.partial was made with beam 5"):
         translation.run(resume=True, beam=4)
@@ -194,7 +194,7 @@ def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation:
 def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: Translation, tmp_path: Path) -> None:
     partial = tmp_path / "out.en.partial"
     partial.write_text("notes of a user", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"out.en.partial exists, is no translation of this program, .* remove it"):
+    with pytest.raises(UsageError, match=r"out.en.partial exists, is not a translation of this program, .* remove it"):
         translation.run()
     assert partial.read_text(encoding="utf-8") == "notes of a user"
     assert translation.names() == ["out.en.partial"]
@@ -204,12 +204,12 @@ def test_a_file_or_link_of_the_temporary_name_is_not_written_over(translation: T
     partial.unlink()
     partial.symlink_to("elsewhere")
     for resume in (False, True):
-        with pytest.raises(UsageError, match=r"out.en.partial is a link, and would be written through: remove it"):
+        with pytest.raises(UsageError, match=r"out.en.partial is a link, and its target would be overwritten"):
             translation.run(resume=resume)
     partial.unlink()
     (tmp_path / "out.en.partial.json").unlink()
     (tmp_path / "out.en.partial.json").symlink_to("elsewhere")
-    with pytest.raises(UsageError, match=r"out.en.partial.json is a link, and would be written through: remove it"):
+    with pytest.raises(UsageError, match=r"out.en.partial.json is a link, and its target would be overwritten"):
         translation.run()
     assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == "of somebody"
 

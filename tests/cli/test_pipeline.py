@@ -47,15 +47,16 @@ def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
     ]
     (tmp_path / COMMAND).write_text("[]", encoding="utf-8")  # of which nothing has begun
     for _ in range(2):
-        with pytest.raises(ChildProcessError, match=r"second has failed: fix that, and the same command continues"):
+        with pytest.raises(ChildProcessError, match=r"second has failed: correct the error, then repeat the command"):
             run(stages, tmp_path)
     run(stages, tmp_path)
     assert (tmp_path / "log").read_text(encoding="utf-8") == "first fails killed second third "
     capsys.readouterr()
     run(stages, tmp_path)
-    assert capsys.readouterr().err.splitlines() == [f"{name}: finished before" for name in ("first", "second", "third")]
+    said = [f"{name}: already finished" for name in ("first", "second", "third")]
+    assert capsys.readouterr().err.splitlines() == said
     (tmp_path / "prepared").unlink()
-    with pytest.raises(UsageError, match=rf"{COMMAND} was begun with other settings: repeat these, or give another"):
+    with pytest.raises(UsageError, match=rf"{COMMAND} has other settings: repeat these, or give another"):
         run(stages[:2], tmp_path)
     for changed in ("{", "[" * 100_000, "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
         (tmp_path / COMMAND).write_text(changed, encoding="utf-8")

@@ -15,12 +15,12 @@ from transformer.config import UsageError
 @pytest.mark.parametrize(
     ("name", "suffixes", "message"),
     [
-        ("", [], "is a folder: name a file in it"),
+        ("", [], "is a folder: give a file in it"),
         ("report.txt", [".json"], "must end in .json"),
         ("pairs.tsv", [".html", ".png"], "must end in .html or .png"),
         ("model.Safetensors", [], "has the name of a model"),
         ("early/checkpoints/best.ckpt", [], "has the name of a model"),
-        ("early/translator.safetensors", [".safetensors"], "must stay as it is"),
+        ("early/translator.safetensors", [".safetensors"], "must stay unchanged"),
     ],
 )
 def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: list[str], message: str) -> None:
@@ -31,13 +31,13 @@ def test_results_are_not_written_over_models(runs: Path, name: str, suffixes: li
 @needs_links
 def test_results_are_not_written_over_a_model_through_a_link(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "english.txt").symlink_to(runs / "early" / "checkpoints" / "last.ckpt")
-    with pytest.raises(UsageError, match=r"english.txt is a run's own model, which must stay as it is"):
+    with pytest.raises(UsageError, match=r"english.txt is a run's own model, which must stay unchanged"):
         check_output_file(str(tmp_path / "english.txt"))
 
 
 def test_a_place_below_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=re.escape(f"--output {tmp_path / 'file'} is a file: name a folder")):
+    with pytest.raises(UsageError, match=re.escape(f"--output {tmp_path / 'file'} is a file: give a folder")):
         check_output_folder(str(tmp_path / "file"))
     with pytest.raises(UsageError, match=r"^--alignments .*file is a file, not a folder"):
         check_output_file(str(tmp_path / "file" / "new"), key="--alignments")
@@ -54,7 +54,7 @@ def test_a_runs_model_that_lies_elsewhere_by_a_link_is_not_written_over(runs: Pa
     (tmp_path / "stored").touch()
     model = runs / "early" / "translator.safetensors"
     model.symlink_to(tmp_path / "stored")
-    with pytest.raises(UsageError, match=r"translator\.safetensors is a run's own model, which must stay as it is"):
+    with pytest.raises(UsageError, match=r"translator\.safetensors is a run's own model, which must stay unchanged"):
         check_output_file(str(model), [".safetensors"])
 
 
@@ -74,7 +74,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_refused(
     check_output_file(str(tmp_path / "page.html"))
     # Not by its mode: root may write anywhere.
     monkeypatch.setattr(os, "access", lambda place, mode: mode == os.R_OK or place != tmp_path / named)
-    with pytest.raises(UsageError, match=r"--output .*page\.html cannot be written: name another place"):
+    with pytest.raises(UsageError, match=r"--output .*page\.html cannot be written: give another place"):
         check_output_file(str(tmp_path / "page.html"))
 
 

@@ -119,7 +119,7 @@ def test_a_run_whose_disk_is_full_says_how_to_go_on_if_it_can(tmp_path: Path) ->
         return str(caught.value)
 
     assert "resume=" not in (said := stopped())
-    assert said.endswith("nothing is saved: hydra.run.dir=PATH (for -m hydra.sweep.dir=PATH) puts it in another place")
+    assert said.endswith("nothing is saved: hydra.run.dir=PATH (with -m hydra.sweep.dir=PATH) chooses another place")
     stopped_run(tmp_path)
     assert stopped().endswith("continue with: translator train resume=.")
     with pytest.raises(FileNotFoundError, match=r"^no such file$"), training_in(tmp_path):

@@ -167,7 +167,7 @@ def test_a_stopped_translation_goes_on_with_the_same_settings_only(model: Path) 
     for changed in (["--min-length", "1"], ["--source", "de"], ["--batch-tokens", "9"], ["--attention", "math"]):
         with pytest.raises(UsageError, match=f"^--resume: .* was made with {changed[0].strip('-').replace('-', '_')}"):
             translate(*asked, "y", "--resume", *changed)
-    with pytest.raises(UsageError, match=r"^y\.partial holds a stopped translation: --resume"):
+    with pytest.raises(UsageError, match=r"^y\.partial is a stopped translation: --resume"):
         translate(*asked, "y")
     with pytest.raises(UsageError, match=r"^--resume continues a file"):
         translate("--checkpoint", str(model), "--resume", "ja")

@@ -206,7 +206,7 @@ def test_a_table_is_read_in_both_directions_named_or_not(
         ({"directions": ["zh-Hans-en"]}, r"write _ in a language's own name"),
         ({"directions": ["de-de"]}, r"de-de must be two languages"),
         ({"directions": ["de-en", "de-en"]}, r"\[de-en,de-en\] names a direction twice"),
-        ({"directions": ["fr-en"]}, r"does not name de-en, which data\.source_language and"),
+        ({"directions": ["fr-en"]}, r"does not have de-en, the direction of data\.source_language"),
         ({"direction_temperature": 2.0}, r"direction_temperature is for several data\.directions"),
         ({"directions": STAR, "columns": [1, 2]}, r"data\.columns is for two languages, .* has 3"),
         ({"directions": STAR, "extra_tests": {"test.fr-en": "x"}}, r"this name is taken"),

@@ -270,7 +270,7 @@ def test_files_that_are_missing_cut_altered_or_foreign_are_refused_in_one_line(
     path.write_text("no checkpoint at all", encoding="utf-8")
     refusal(path)
     (page := tmp_path / "translator.html").write_text("<!doctype html>", encoding="utf-8")
-    assert "name the run that it was exported from" in refusal(page)
+    assert "give the run that it was exported from" in refusal(page)
 
 
 class Bomb:

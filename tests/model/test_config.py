@@ -91,8 +91,8 @@ def test_the_class_takes_the_words_of_the_command_line(given: dict[str, object],
         ({"encoder": {"layer": 2}}, "^encoder.layer: no such setting; did you mean layers"),
         ({"layers": 0}, "layers=0 must be >= 1"),
         ({"heads": 7}, "heads=7 does not divide dim=512"),
-        ({"heads": 4, "encoder": EncoderConfig()}, "set them in these parts"),
-        ({"layers": 4, "decoder": DecoderConfig()}, "set them in these parts"),
+        ({"heads": 4, "encoder": EncoderConfig()}, "set them in the EncoderConfig and DecoderConfig"),
+        ({"layers": 4, "decoder": DecoderConfig()}, "set them in the EncoderConfig and DecoderConfig"),
     ],
 )
 def test_the_class_refuses_what_the_command_line_refuses(given: dict[str, object], problem: str) -> None:

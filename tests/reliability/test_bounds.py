@@ -125,7 +125,7 @@ def test_a_language_is_a_name_that_a_file_may_end_with(language: str) -> None:
 def test_a_cache_that_is_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     settings = of_run(composed("data=toy", f"data.cache={tmp_path}/file"))
-    with pytest.raises(ValueError, match=r"cache=.*/file is a file: name a folder"):
+    with pytest.raises(ValueError, match=r"cache=.*/file is a file: give a folder"):
         check_settings(read_run_settings(settings), read_model(settings["model"]))
 
 

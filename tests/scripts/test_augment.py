@@ -186,7 +186,7 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
     assert "256 lines are kept in half.partial: --resume continues" in capsys.readouterr().err
     kept = left("half")
     assert kept.keys() == {".partial", ".partial.json"}
-    with pytest.raises(UsageError, match=r"half\.partial holds a stopped translation"):
+    with pytest.raises(UsageError, match=r"half\.partial is a stopped translation"):
         augment("half")
     with pytest.raises(UsageError, match=r"half\.partial was made with method greedy"):
         augment("half", "--resume", method="beam")
@@ -237,14 +237,14 @@ def test_a_run_translates_the_training_pairs_that_it_left_out(corpus: DataSettin
 @pytest.mark.parametrize(
     ("output", "more", "message"),
     [
-        ("run/x", [], r"^--output .*x is in the folder of the model, run: name another place"),
-        ("run", [], r"^--output .*run is a folder: give what the files' names begin with, as .*run[/\\]pairs"),
-        ("new/..", [], r"^--output .* is a folder: give what the files' names begin with"),
+        ("run/x", [], r"^--output .*x is in the folder of the model, run: give another place"),
+        ("run", [], r"^--output .*run is a folder: give the beginning of the files' names: .*run[/\\]pairs"),
+        ("new/..", [], r"^--output .* is a folder: give the beginning of the files' names"),
         ("empty.de/x", [], r"^--output .*empty\.de[/\\]x: .*empty\.de is a file, not a folder"),
-        ("train", [], r"train\.(de|en) is there already: give another --output PREFIX, or remove it"),
+        ("train", [], r"train\.(de|en) exists already: give another --output PREFIX, or remove it"),
         ("x", ["--fold"], r"^--input.* --fold"),
         ("x", ["--input", "nothing.de"], r"^--input .*nothing\.de: no such file"),
-        ("x", ["--input", "empty.de"], r"^--input .*empty\.de is no file with lines in it"),
+        ("x", ["--input", "empty.de"], r"^--input .*empty\.de is not a file with lines in it"),
         ("x", ["--input", "huge.de"], r"huge\.de line 2 has more than 1,048,576 bytes: this is no sentence"),
         ("x", ["--input", "english.de"], r"looks like en, but the checkpoint translates de → en: give a run of the"),
         ("x", ["--input", "test.en"], r"no line became a pair: 10 held_out"),
@@ -307,7 +307,7 @@ def test_an_export_takes_no_pairs_among_its_files(tmp_path: Path) -> None:
 @needs_links
 def test_a_prefix_that_is_a_link_is_refused_as_the_names_would_not_begin_with_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("elsewhere")
-    with pytest.raises(UsageError, match="link is a link: give what the files' names begin with"):
+    with pytest.raises(UsageError, match="link is a link: give the beginning of the files' names"):
         check_prefix(str(tmp_path / "link"), [])
 
 

@@ -105,7 +105,7 @@ def flags_of(stage: Stage) -> dict[str, str | None]:
             ("folds=1", "folds=1 must be >= 2"),
             ("folds=101", "folds=101 must be >= 2 and <= 100"),
             ("folds=true", "folds=true must be a whole number"),
-            ("folds=3", "folds translates the training pairs, input a text: leave one of them out"),
+            ("folds=3", "folds is for the training pairs, input for a text: leave one of them out"),
             ("augment='--method gredy'", '.*"gredy".* --method'),
             ("augment='--filters empti'", "--filters.*empti"),
             ("augment='--filtres empty'", ".*--filtres"),
@@ -113,12 +113,12 @@ def flags_of(stage: Stage) -> dict[str, str | None]:
             ('augment="--method \'greedy"', "augment=--method 'greedy: no closing quotation"),
             ("forward='test=false seed'", "seed: write KEY=VALUE"),
             ("output=/${all}", ".*all"),
-            ("augment='--output x'", "augment=--output x: --output is decided by this command: leave it out"),
-            ("reverse='resume=last'", "reverse=resume=last: resume=last is decided by this command"),
-            ("data.synthetic_tag=true", "data.synthetic_tag= is for the run on synthetic pairs alone"),
-            ("data.synthetic=[more]", 'data.synthetic= is for one run alone: write forward="data.synthetic='),
-            ("hydra.run.dir=x", "hydra.run.dir: each stage has a folder of its own in output=FOLDER"),
-            ("resume=last", "resume: the same command continues where it was stopped"),
+            ("augment='--output x'", "augment=--output x: --output is set by this command: leave it out"),
+            ("reverse='resume=last'", "reverse=resume=last: resume=last is set by this command"),
+            ("data.synthetic_tag=true", "data.synthetic_tag= is only for the run on synthetic pairs"),
+            ("data.synthetic=[more]", 'data.synthetic= is only for one run: write forward="data.synthetic='),
+            ("hydra.run.dir=x", "hydra.run.dir: each stage has its own folder in output=FOLDER"),
+            ("resume=last", "resume: the same command continues after a stop"),
         ],
         short=3,
     ),
@@ -139,7 +139,7 @@ def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: s
                 ["data.directions=[de-en,en-de]"],
                 "there is no compositional.en.en; with several data.directions input= is a PREFIX, and PREFIX.LANGUAGE",
             ),
-            ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it is to be text in the target"),
+            ([f"input={TOY}/compositional.de"], "compositional.de looks like de, but it must be text in the target"),
             (["output=null"], "output"),
             (["init_from=somewhere"], "somewhere: no such run or model file"),
         ],
@@ -323,7 +323,7 @@ def test_a_model_that_cannot_translate_all_texts_is_refused_before_the_first_sta
     path = tmp_path / "model.safetensors"
     english_and_french().save(path)
     check_translator(str(path), data_settings(*SMALL, "data.directions=[fr-en,en-fr]"))
-    with pytest.raises(UsageError, match=r"is to translate en → de: the checkpoint translates en → fr, fr → en, not"):
+    with pytest.raises(UsageError, match=r"must translate en → de: the checkpoint translates en → fr, fr → en, not"):
         check_translator(str(path), data_settings(*SMALL, "data.directions=[fr-en,de-en]"))
 
 
@@ -335,7 +335,7 @@ def test_a_corpus_without_a_folder_has_no_text_unless_one_is_named(tmp_path: Pat
 
 def test_a_text_that_is_empty_is_told_apart_from_one_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "text.en").touch()
-    with pytest.raises(UsageError, match=r"text\.en is empty: it must have a sentence a line$"):
+    with pytest.raises(UsageError, match=r"text\.en is empty: it must have a sentence on each line$"):
         check_texts(data_settings(*SMALL), str(tmp_path / "text.en"))
     missing = re.escape(f"input is not set, and the corpus has no {tmp_path / 'monolingual.en'}: give input=FILE")
     with pytest.raises(UsageError, match=f"^{missing}$"):
@@ -362,10 +362,10 @@ def test_settings_may_change_until_their_stage_has_begun(tmp_path: Path) -> None
         run([stage("one", "wrong"), stage("two", "wrong")], tmp_path)
     with pytest.raises(ChildProcessError, match="two has failed"):
         run([stage("one", "right"), stage("two", "wrong")], tmp_path)
-    with pytest.raises(UsageError, match=r"was begun with other settings: .* \(one: before .*right, now .*other\)"):
+    with pytest.raises(UsageError, match=r"has other settings: .* \(one: before .*right, now .*other\)"):
         run([stage("one", "other"), stage("two", "right")], tmp_path)
     (tmp_path / "two.begun").touch()
-    with pytest.raises(UsageError, match=r"was begun with other settings: .* \(two: before .*wrong, now .*right\)"):
+    with pytest.raises(UsageError, match=r"has other settings: .* \(two: before .*wrong, now .*right\)"):
         run([stage("one", "right"), stage("two", "right")], tmp_path)
     (tmp_path / "two.begun").unlink()
     run([stage("one", "right"), stage("two", "right")], tmp_path)
@@ -383,7 +383,7 @@ def test_a_stage_of_which_a_file_is_gone_is_not_finished(tmp_path: Path, missing
     stages = stages_of(*SMALL, MONOLINGUAL, f"output={folder}")
     finished = [stage.name for stage in stages if stage.is_finished()]
     assert finished == ["augment" if missing.startswith("reverse") else "reverse"]
-    with pytest.raises(UsageError, match=rf"{missing} is missing beside .*: put it back, or remove all files of this"):
+    with pytest.raises(UsageError, match=rf"{missing} is missing beside .*: restore it, or remove all files of this"):
         run_stages(stages, folder, lambda: None)
 
 
@@ -463,7 +463,7 @@ def test_all_stages_run_one_after_another_and_continue_where_they_stopped(tmp_pa
     assert (folder / "synthetic.origin").read_text(encoding="utf-8").count("\n") == 20
     done = script("back_translate", *SMALL, *few, *stages, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "reverse: finished before\naugment: finished before\nforward …" in done.stderr
+    assert "reverse: already finished\naugment: already finished\nforward …" in done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()[-2:]] == ["forward, test", "final, test"]
     assert corpus_of_run(Run(folder / "forward")).synthetic == [f"{folder}/synthetic"]
     assert corpus_of_run(Run(folder / "final")).synthetic == []

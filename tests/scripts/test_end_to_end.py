@@ -147,7 +147,7 @@ def test_an_export_does_not_replace_the_model_that_it_is_made_of(run: Path) -> N
     before = (run / "translator.safetensors").read_bytes()
     for checkpoint in ("run", "run/translator.safetensors", "run/checkpoints/last.ckpt"):
         arguments = ("--checkpoint", checkpoint, "--output", "run/translator.safetensors")
-        assert "which must stay as it is" in refused("export", "safetensors", *arguments, cwd=run.parent)
+        assert "which must stay unchanged" in refused("export", "safetensors", *arguments, cwd=run.parent)
     assert (run / "translator.safetensors").read_bytes() == before
 
 
@@ -305,7 +305,7 @@ def test_a_sweep_of_train_ends_in_a_table_of_its_scores(home: Path) -> None:
                 ["training.initial_embeddings=cooccurrence", "model.tied_embeddings=target"],
                 "training.initial_embeddings=cooccurrence makes one matrix for both languages",
             ),
-            (["init_from=multi30k_both"], "train it first, by experiment=multi30k_both"),
+            (["init_from=multi30k_both"], "train it first, with experiment=multi30k_both"),
             (["--beam", "5"], "search.beam=VALUE"),
             (["experiment=none"], "multi30k_both"),
         ],
@@ -331,8 +331,8 @@ def test_a_mistake_is_told_in_one_line_before_any_work(
         [
             (["resume=run", "training.learning_rate=-1"], "training.learning_rate=-1.0 must be > 0"),
             (["resume=run", "data.train=nowhere"], "nowhere.de.gz"),
-            ([*SMALL, "hydra.run.dir=run"], "run holds a run: "),
-            ([*SMALL, "hydra.run.dir=run/attention/.."], "run holds a run: "),
+            ([*SMALL, "hydra.run.dir=run"], "run has a run: "),
+            ([*SMALL, "hydra.run.dir=run/attention/.."], "run has a run: "),
             (
                 [*SMALL, "hydra.run.dir=other", "trainer.limit_test_batches=0"],
                 "trainer.limit_test_batches=0 is not allowed",
@@ -360,19 +360,19 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
             (["translate", "ja", "--output", "run/translator.safetensors"], "--output"),
             (["translate", "ja", "--output", "x", "--alignments", "run/checkpoints/last.ckpt"], "--alignments"),
             (["doctor", "--output", "run/config.yaml"], "run/config.yaml must end in .json"),
-            (["translate", "--checkpoint", "run", "--input", "run"], "run is a folder: name a file in it"),
-            (["translate", "ja", "--output", "run"], "run is a folder: name a file in it"),
+            (["translate", "--checkpoint", "run", "--input", "run"], "run is a folder: give a file in it"),
+            (["translate", "ja", "--output", "run"], "run is a folder: give a file in it"),
             (["translate", "ja", "--checkpoint", "run", "--method", "sampling", "--n-best", "3"], "--n-best 3"),
             (
                 ["translate", "ja", "--method", "sampling", "--choose", "mbr", "--samples", "4", "--n-best", "5"],
                 "--samples 5",
             ),
-            (["evaluate", "run", "--output", "run/test.json"], "run/test.json is a file: name a folder"),
+            (["evaluate", "run", "--output", "run/test.json"], "run/test.json is a file: give a folder"),
             (
                 ["evaluate", "run", "--input", "few.de", "--reference", "few.de", "--split", "validation"],
                 "--split",
             ),
-            (["compare", "run", "run", "--output", "run/test.json"], "run/test.json is a file: name a folder"),
+            (["compare", "run", "run", "--output", "run/test.json"], "run/test.json is a file: give a folder"),
             (
                 ["export", "safetensors", "--checkpoint", "run", "--output", "run/test.json/x.safetensors"],
                 "run/test.json is a file, not a folder",

@@ -1,1 +1,1 @@
-"""The commands, one file each, and what they share."""
+"""The commands, one file each, and the code that they share."""

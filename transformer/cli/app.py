@@ -1,8 +1,8 @@
-"""`translator COMMAND …`: the commands, whose flags cyclopts reads from functions and dataclasses.
+"""`translator COMMAND …`: the commands. cyclopts reads their flags from functions and dataclasses.
 
-A command is a function in the file of its name; what is slow to import is imported within it, so that `--help` and a
-wrong flag are answered at once. The exit status is 2 for a mistake in what was asked for, 1 for any other failure, and
-128 + its number for a signal; each costs one line on stderr.
+A command is a function in the file of its name. Modules that are slow to import are imported within it, so that
+`--help` and a wrong flag are answered at once. The exit status is 2 for a mistake of the user, 1 for any other failure,
+and 128 + its number for a signal; each is reported on one line on stderr.
 """
 
 import gc
@@ -29,7 +29,7 @@ from transformer.inference.settings import (
 from transformer.machine import MachineSettings
 
 T = TypeVar("T")
-# The fields of a dataclass as flags, without a prefix; those of translators stand in groups of their own in --help.
+# The fields of a dataclass as flags, without a prefix; those of translators have their own groups in --help.
 Flags = Annotated[T, Parameter(name="*")]
 SearchFlags = Annotated[SearchSettings, Parameter(name="*", group="Search")]
 KeepFlags = Annotated[KeepSettings, Parameter(name="*", group="What stays")]
@@ -37,7 +37,7 @@ ChoiceFlags = Annotated[ChoiceSettings, Parameter(name="*", group="Choice among 
 AlignmentFlags = Annotated[AlignmentSettings, Parameter(name="*", group="Weights for --alignments")]
 InferenceFlags = Annotated[InferenceSettings, Parameter(name="*", group="Device")]
 MachineFlags = Annotated[MachineSettings, Parameter(name="*", group="Device")]
-# These compose their settings with Hydra, which reads the command line of its process.
+# These commands compose their settings with Hydra, which reads the command line of its process.
 HYDRA_COMMANDS = ("train", "back-translate")
 COMMANDS = (
     *("train", "evaluate", "translate", "explain", "compare", "export", "serve"),
@@ -61,7 +61,7 @@ def flag(name: str) -> str:
 
 
 def flags_of(tokens: Sequence[str]) -> set[str]:
-    """The flags of the command that is called."""
+    """The flags of the command in these tokens."""
     if not tokens or tokens[0] not in COMMANDS:
         return set()
     return {name for argument in app[tokens[0]].assemble_argument_collection() for name in argument.names}
@@ -69,7 +69,7 @@ def flags_of(tokens: Sequence[str]) -> set[str]:
 
 @contextmanager
 def naming_flags(known: set[str]) -> Iterator[None]:
-    """A wrong setting that has a flag is named as the flag is typed."""
+    """If a wrong setting has a flag, the error names the flag."""
     try:
         yield
     except SettingError as error:
@@ -79,8 +79,8 @@ def naming_flags(known: set[str]) -> Iterator[None]:
 
 
 def parse(tokens: Sequence[str]) -> Callable[[], object]:
-    """The work that a command line asks for. Raises UsageError, naming the flag: also for `beam=5`, as train's settings
-    are typed, if there is a flag --beam."""
+    """A function that does the work of a command line. Raises UsageError that names a wrong flag; also for `beam=5`
+    (the form of train's settings) if there is a flag --beam."""
     known = flags_of(tokens)
     for token in takewhile(lambda token: token != "--", tokens):
         name, is_setting, value = token.partition("=")
@@ -102,13 +102,13 @@ def parse(tokens: Sequence[str]) -> Callable[[], object]:
 def run(tokens: Sequence[str]) -> int:
     """Runs a command and returns the exit status; a failure is printed on one line."""
     before = list(takewhile(lambda token: token != "--", tokens))
-    debug = "--debug" in before  # of every command, wherever it stands
+    debug = "--debug" in before  # for every command, at any place
     tokens = [token for token in before if token != "--debug"] + list(tokens[len(before) :])
     configure_output()
-    gc.set_threshold(100_000)  # to look for garbage among imported modules takes a fifth of the time of a start
+    gc.set_threshold(100_000)  # searching imported modules for garbage takes a fifth of the start time
     if not tokens or tokens[0] not in COMMANDS:
         for command in COMMANDS:
-            app[command]  # imports it: --help shows the first line of each
+            app[command]  # imports it, because --help shows the first line of each
     return status_of(lambda: parse(tokens)(), lambda: debug)
 
 
@@ -118,7 +118,7 @@ def main(*command: str) -> None:
     if tokens[:1] and tokens[0] in HYDRA_COMMANDS:
         module = f"transformer.cli.{tokens[0].replace('-', '_')}"
         command_line = [sys.executable, "-m", module, *tokens[1:]]
-        if sys.platform == "win32":  # where a process that replaces itself ends at once for whoever waits for it
+        if sys.platform == "win32":  # where the caller would not wait for the new process
             sys.exit(subprocess.call(command_line))
         os.execv(sys.executable, command_line)
     sys.exit(run(tokens))

@@ -20,30 +20,30 @@ from transformer.tools.augment.synthesis import check_languages, left_out, trans
 
 @dataclass(frozen=True)
 class AugmentSettings(Settings):
-    """Which text is translated by what, where the pairs go, and which of them are dropped."""
+    """The model, the text to translate, the files of the pairs, and the filters."""
 
     output: Annotated[str, PATH]
-    """PREFIX of PREFIX.LANGUAGE for both languages, PREFIX.origin and PREFIX.dropped.tsv"""
+    """PREFIX of the files PREFIX.LANGUAGE for both languages, PREFIX.origin and PREFIX.dropped.tsv"""
     checkpoint: list[str] = setting([])
     """a run's folder, .safetensors or .ckpt, a Hugging Face folder, or an export to ctranslate2; given several times,
     an ensemble of models with one vocabulary; by default the newest finished run in runs/"""
     input: Annotated[str, PATH] | None = None
     """a file in the model's source language, one sentence a line"""
     fold: bool = False
-    """instead of --input, the training pairs that the run left out (data.fold)"""
+    """instead of --input: translate the training pairs that the run left out (data.fold)"""
     corpus: Annotated[str, PATH] | None = None
-    """the folder of a run whose corpus says what is usual, and whose validation and test sentences are kept out; by
-    default that of the first checkpoint"""
+    """the folder of a run: pairs that are unusual for its corpus, and sentences of its validation and test, are
+    dropped; by default the run of the first checkpoint"""
     filters: list[Annotated[str, FILTERS]] = setting(list(FILTERS))
-    """given once for each: only these drop pairs. (But training refuses sentences of its validation or test.)"""
+    """use only these filters; give the flag once for each. (Training refuses sentences of its validation or test.)"""
     source: str | None = None
-    """the language of the text; with --target it chooses a direction of a model that has learned several"""
+    """the language of the text; with --target it chooses one of several directions of a model"""
     target: str | None = None
     """the language to translate into"""
     resume: bool = False
     """continue the --output of a command that was stopped"""
     cache: Annotated[str, PATH] = ".cache"
-    """splits that were cut from a corpus"""
+    """the folder of prepared corpora"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,14 +63,14 @@ def augment(
     check_prefix(settings.output, checkpoints)
     text = settings.input or str(left_out(checkpoints, settings.cache, settings.source, settings.target))
     if not (total := count_lines(text)):
-        raise UsageError(f"--input {text} is no file with lines in it")
+        raise UsageError(f"--input {text} is not a file with lines in it")
     named = Run(Path(settings.corpus)) if settings.corpus else Run.open(checkpoints[0])
     if not named.config.is_file():
         raise FileNotFoundError(f"{named.folder} has no {named.config.name} that names a corpus: give --corpus RUN")
     corpus = corpus_of(named, settings.cache)
     decides: dict[str, Any] = {"search": asdict(search), "inference": asdict(inference), "machine": asdict(machine)}
     decides |= {key: getattr(settings, key) for key in ("filters", "source", "target")}
-    # Beyond its max_length the filter too_long drops a line.
+    # max_length counts too, because the filter too_long depends on it.
     of_corpus = " ".join([*map(corpus.digest, corpus.all_splits), str(corpus.max_length)])
     made = made_by(decides, *checkpoints) | {"corpus": of_corpus}
     opened = PairsOutput(settings.output, Path(text), search.method, made, settings.resume)

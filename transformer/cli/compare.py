@@ -1,4 +1,4 @@
-"""`translator compare`: is one run better than another, or is it chance?"""
+"""`translator compare`: is one run better than another, or is the difference chance?"""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from transformer.tools.compare.run_results import find_runs
 
 
 def compare(*runs: str, settings: Flags[CompareSettings] = CompareSettings()) -> None:
-    """Compares runs on the same sentences: scores with intervals, tests against chance, and the largest differences.
+    """Compares runs on the same sentences: scores with intervals, significance tests, and the largest differences.
 
     Parameters
     ----------
     runs
-        two folders of runs or more, each compared with the first; the folder of a sweep means its trials
+        two or more folders of runs, each compared with the first; the folder of a sweep stands for its trials
     """
     check_output_folder(settings.output)
     folders = find_runs(runs)
@@ -23,7 +23,7 @@ def compare(*runs: str, settings: Flags[CompareSettings] = CompareSettings()) ->
     from transformer.tools.pictures.comparison import draw_comparison
 
     comparison = compare_runs(folders, settings)
-    if settings.output:  # first: a reader of stdout may go
+    if settings.output:  # written first, because printing may fail
         file = Path(settings.output) / "comparison.json"
         comparison.write(file)
         draw_comparison(comparison.intervals(), file.with_suffix(".png"))

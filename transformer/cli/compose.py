@@ -1,6 +1,6 @@
 """Settings composed by Hydra, from configs/ and the command line, as plain data. `train` and `back_translate` use it.
 
-Hydra runs as its documentation says: groups, overrides, -m, --config-dir. Errors are printed on one line.
+Hydra works as in its documentation: groups, overrides, -m, --config-dir. Errors are printed on one line.
 """
 
 import os
@@ -28,7 +28,7 @@ from transformer.data.directions import first_direction
 from transformer.files import BUNDLED_CORPUS, CONFIGS
 from transformer.printing import key_of, one_line, quoted
 
-RUN_FOLDER = "hydra.run.dir"  # what is typed for the folder of a run
+RUN_FOLDER = "hydra.run.dir"  # the setting for the folder of a run
 
 
 def run_folder(resume: str | None, new: str) -> str:
@@ -36,7 +36,7 @@ def run_folder(resume: str | None, new: str) -> str:
     return str(find_resumable(resume)[0]) if resume else new
 
 
-# What the YAML files call as ${NAME:…}.
+# The functions for ${NAME:…} in YAML files.
 RESOLVERS: dict[str, Callable[..., Any]] = {
     "run_folder": run_folder,
     "bundled_corpus": lambda: str(BUNDLED_CORPUS),
@@ -55,7 +55,7 @@ def as_dict(config: DictConfig) -> dict[str, Any]:
 
 
 def near_names(key: str, name: str) -> list[str]:
-    """Names of settings and groups that may be meant by `key`."""
+    """Names of settings and groups that are similar to `key`."""
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
         settings = [name for name, _ in flatten(as_dict(hydra.compose(name)))]
     groups = [path.name for path in CONFIGS.iterdir() if path.is_dir()]
@@ -65,15 +65,15 @@ def near_names(key: str, name: str) -> list[str]:
 
 
 def explain(error: BaseException, name: str) -> str:
-    """What is wrong with settings, on one line: Hydra's own messages take several and do not know which there are."""
+    """The error in settings, on one line: Hydra's own messages have several lines and do not name similar settings."""
     chain = [error]
     while cause := chain[-1].__cause__ or chain[-1].__context__:
         chain.append(cause)
     for one in chain:
-        if isinstance(one, (UsageError, FileNotFoundError)):  # of a resolver
+        if isinstance(one, (UsageError, FileNotFoundError)):  # from a resolver
             return str(one)
         if isinstance(one, OverrideParseException):
-            return f"{one.override}: write KEY=VALUE; a value with special characters stands in quotes: 'KEY=\"VALUE\"'"
+            return f"{one.override}: write KEY=VALUE; a value with special characters needs quotes: 'KEY=\"VALUE\"'"
         if isinstance(one, MissingConfigException) and one.options:
             return f"{one.missing_cfg_file}: there is no such choice; choose one of {', '.join(one.options)}"
     of_key = next((one for one in chain if isinstance(one, OmegaConfBaseException) and one.full_key), None)
@@ -89,15 +89,15 @@ def explain(error: BaseException, name: str) -> str:
 
 
 def implied(words: Sequence[str]) -> list[str]:
-    """data=files, where data.pairs= names a corpus of one's own and no choice of one is typed."""
+    """data=files, if data.pairs= is typed and no other setting chooses a corpus."""
     keys = {key_of(word) for word in words}
     return ["data=files"] if "data.pairs" in keys and not keys & {"data", "experiment", "resume"} else []
 
 
 def compose(*overrides: str, name: str = "train") -> dict[str, Any]:
-    """The settings of a command with overrides as they are typed, as plain data. UsageError for a mistake in them."""
+    """The settings of a command with typed overrides, as plain data. UsageError for a mistake in them."""
     overrides = (*implied(overrides), *overrides)
-    is_running = GlobalHydra.instance().is_initialized()  # then with the folders of its --config-dir
+    is_running = GlobalHydra.instance().is_initialized()  # then it knows the folders of --config-dir
     try:
         with nullcontext() if is_running else hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return as_dict(hydra.compose(name, list(overrides)))
@@ -106,7 +106,7 @@ def compose(*overrides: str, name: str = "train") -> dict[str, Any]:
 
 
 def typed_overrides() -> list[str]:
-    """The overrides that the running command was given."""
+    """The overrides of the running command."""
     return [*HydraConfig.get().overrides.task]
 
 
@@ -116,7 +116,7 @@ def typed_folder() -> bool:
 
 
 def folder_override(folder: Path) -> str:
-    """What is typed for the folder of a run."""
+    """The override that sets the folder of a run."""
     return f"{RUN_FOLDER}={quoted(str(folder))}"
 
 
@@ -130,7 +130,7 @@ def config_folders() -> list[str]:
 
 
 def chosen_groups() -> dict[str, str]:
-    """The choice that was made in each group."""
+    """The choice of each group."""
     return dict(HydraConfig.get().runtime.choices)
 
 
@@ -145,7 +145,7 @@ def is_trial() -> bool:
 
 
 def refuse_dashes(words: Sequence[str], name: str) -> None:
-    """Raises UsageError for `--heads 8`, as flags of the other commands are typed, if there is such a setting."""
+    """Raises UsageError for `--heads 8` (the form of the other commands' flags) if there is such a setting."""
     for word in words:
         key = word.partition("=")[0].removeprefix("--").replace("-", "_")
         if word.startswith("--") and key.isidentifier():
@@ -155,7 +155,7 @@ def refuse_dashes(words: Sequence[str], name: str) -> None:
 
 
 def main(work: Callable[[dict[str, Any]], Any], name: str, sweeps: bool = True) -> None:
-    """Runs `work` with the settings that the command line asks for, and exits. A refused run leaves no folder."""
+    """Runs `work` with the settings of the command line, and exits. A refused run leaves no folder."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises its errors, and they are printed here
     debug = "debug=true" in sys.argv
 
@@ -171,7 +171,7 @@ def main(work: Callable[[dict[str, Any]], Any], name: str, sweeps: bool = True) 
             return work(as_dict(config))
         except Exception as error:
             if is_trial():
-                raise  # Hydra goes on with the next trial, and raises this at the end
+                raise  # Hydra continues with the next trial, and raises this at the end
             failures.append(error)
         finally:
             remove_if_empty(output_folder())

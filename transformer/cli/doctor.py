@@ -1,4 +1,4 @@
-"""`translator doctor`: looks at a corpus before training."""
+"""`translator doctor`: examines a corpus before training."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,30 +14,29 @@ from transformer.training.sizing import choose
 
 @dataclass(frozen=True)
 class DoctorSettings(Settings):
-    """What is looked at, and what is left."""
+    """The languages, and the files to write."""
 
     source: str | None = None
-    """the language to translate from; of the bundled corpus de"""
+    """the language to translate from; de for the bundled corpus"""
     target: str | None = None
-    """the language to translate into; of the bundled corpus en"""
+    """the language to translate into; en for the bundled corpus"""
     output: Annotated[str, PATH] | None = None
     """FILE.json: the report for programs"""
     fix: Annotated[str, PATH] | None = None
-    """a new folder for a cleaned copy of the corpus; its dropped.tsv lists what was left out and why"""
+    """a new folder for a cleaned copy of the corpus; its dropped.tsv lists the dropped pairs with reasons"""
 
 
 def doctor(*words: str, settings: Flags[DoctorSettings] = DoctorSettings()) -> None:
-    """Checks a corpus before training: what is wrong with it, and which settings suit it.
+    """Checks a corpus before training: its faults, and the settings that suit it.
 
     Parameters
     ----------
     words
-        a file of pairs, or the settings of a training as train takes them: data=multi30k; without any, the bundled
-        corpus
+        a file of pairs, or settings in the form of train: data=multi30k; without any, the bundled corpus
     """
     typed = [word for word in words if "=" in word and not Path(word).exists()]
     if len(pairs := [word for word in words if word not in typed]) > 1:
-        raise UsageError(f"{pairs[1]}: one file of pairs is looked at; two files are data=files data.pairs=PREFIX")
+        raise UsageError(f"{pairs[1]}: give only one file of pairs; for two files write data=files data.pairs=PREFIX")
     if settings.output:
         check_output_file(settings.output, [".json"])
     if settings.fix:

@@ -23,7 +23,7 @@ ExactInferenceFlags = Annotated[EvaluationInference, Parameter(name="*", group="
 
 
 def check_files(settings: EvaluationSettings) -> None:
-    """Raises UsageError or FileNotFoundError for what is no file of sentences, or of alignments."""
+    """Raises UsageError or FileNotFoundError if a file of sentences or alignments is missing or a table."""
     for key in ("input", "reference", "alignments"):
         path = getattr(settings, key)
         if path is not None and (not Path(path).exists() or Path(path).is_dir()):
@@ -33,7 +33,7 @@ def check_files(settings: EvaluationSettings) -> None:
 
 
 def folder_of_results(output: str | None, checkpoints: Sequence[Path]) -> Path:
-    """The run's own folder, unless another is asked for. Raises UsageError for one that cannot be."""
+    """The folder in --output, by default the run's own. Raises UsageError for one that is not possible."""
     run = Run.open(checkpoints[0]).folder
     if output is None and len(checkpoints) > 1:
         raise UsageError("an ensemble belongs to no single run: give --output FOLDER for its results")
@@ -42,7 +42,7 @@ def folder_of_results(output: str | None, checkpoints: Sequence[Path]) -> Path:
     folder = Path(output or run)
     check_output_folder(str(folder))
     if Run(folder).models and (len(checkpoints) > 1 or folder.resolve() != run.resolve()):
-        raise UsageError(f"--output {output} is the folder of another run: name another folder")
+        raise UsageError(f"--output {output} is the folder of another run: give another folder")
     Run(folder).check_entries()
     return folder
 
@@ -56,7 +56,7 @@ def evaluate(
     inference: ExactInferenceFlags = EvaluationInference(),
     machine: MachineFlags = MachineSettings(),
 ) -> None:
-    """Scores a trained translator on a test set, or on files of your own.
+    """Scores a trained translator on a test set or on your own files.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ def evaluate(
 
     languages = settings.source, settings.target
     translator = load_ensemble(checkpoints, inference.device, inference.precision, *languages)
-    digest = sha256_of(checkpoints)  # now: a run that is still training replaces them
+    digest = sha256_of(checkpoints)  # now, because a run that is still training may replace them
     translator.configure_torch(machine)
-    translator.greedy_scores = translator.warns_of_lines = False  # nobody sees them
+    translator.greedy_scores = translator.warns_of_lines = False  # not shown here
     search = search.with_defaults(translator.defaults)
     texts = read_texts(settings, Run.open(checkpoints[0]), translator.languages, translator.directions)
-    # Before the work: one may lack a package.
+    # Built before the work, because a package may be missing.
     build_metrics(settings.metrics, scored_language(translator.target_language, texts.references))
     translator.lines_of = settings.input or texts.name
     gold = read_gold(Path(settings.alignments), texts.pairs()) if settings.alignments else None

@@ -21,7 +21,7 @@ ViewFlags = Annotated[View, Parameter(name="*", group="What a picture shows")]
 
 @dataclass(frozen=True)
 class ExplainSettings(Settings):
-    """Which model translates the text, and where the explanation goes."""
+    """The model that translates the text, and the file for the explanation."""
 
     checkpoint: str | None = None
     """a run's folder, .safetensors, .ckpt or a Hugging Face folder; by default the newest finished run in runs/"""
@@ -29,7 +29,7 @@ class ExplainSettings(Settings):
     """.html: a page that opens in any browser, without a network; .png, .svg or .pdf: a picture of one matrix of
     attention weights"""
     source: str | None = None
-    """the language of the text; with --target it chooses a direction of a model that has learned several"""
+    """the language of the text; with --target it chooses one of several directions of a model"""
     target: str | None = None
     """the language to translate into"""
     device: str = "auto"
@@ -37,7 +37,7 @@ class ExplainSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        InferenceSettings(self.device)  # checks it
+        InferenceSettings(self.device)  # checks the device
 
 
 def explain(

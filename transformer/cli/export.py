@@ -38,24 +38,24 @@ def export(
     output
         the folder to write; for a page FILE.html, for safetensors FILE.safetensors
     precision
-        of the weights: ctranslate2 takes all four, a page int8 or float16, onnx float32, the others all but int8; by
-        default float32, for a page int8
+        of the weights: ctranslate2 allows all four, a page int8 or float16, onnx float32, the others all except int8;
+        by default float32, for a page int8
     checkpoint
         a run's folder, .safetensors or .ckpt, or a Hugging Face folder; by default the newest finished run in runs/
     source
-        the language of the text; with --target it chooses a direction of a model that has learned several
+        the language of the text; with --target it chooses one of several directions of a model
     target
         the language to translate into
     text
-        the sentence that a page opens with
+        the sentence that a page shows first
     title
-        what stands over a page
+        the heading of a page
     examples
-        a file of sentences in the source language, one a line, such as test.de: a page offers five of them, and for
-        each of its What-if switches one where the switch matters, which takes some seconds to find; they are in the
-        page for everyone to read
+        a file of sentences in the source language, one on each line, such as test.de: a page offers five of them, and
+        for each of its What-if switches one that the switch changes (finding it takes some seconds); everyone who has
+        the page can read them
     snapshots
-        a page of a run that kept snapshots (training.snapshots) shows with them how it learned
+        if the run kept snapshots (training.snapshots), the page shows with them how it learned
     """
     settings = ExportSettings(format, precision, output, text, title, examples)
     place = Path(settings.output)
@@ -65,10 +65,10 @@ def export(
         check_can_be_written(place, "--output")
     found = find_checkpoint(checkpoint)
     if place.resolve() == found.resolve():
-        raise UsageError(f"--output {output} is the model to export, which must stay as it is: name another")
+        raise UsageError(f"--output {output} is the model to export, which must stay unchanged: give another")
     announce_checkpoint(checkpoint, found)
     if place.exists():
-        say(f"{shell_path(place)} is there already: it will be replaced")
+        say(f"{shell_path(place)} exists already: it will be replaced")
 
     from transformer.inference.translator import Translator
     from transformer.tools.export.write import export as write

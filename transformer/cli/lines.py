@@ -1,4 +1,4 @@
-"""Where texts to translate come from: the command line, a file, stdin or a prompt; and how far they are translated."""
+"""The texts to translate: from the command line, a file, stdin or a prompt; and the progress of translating them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from transformer.printing import HEARTBEAT, console, say, terminal_safe
 if TYPE_CHECKING:
     from transformer.inference.parts import Translation
 
-# The fewest lines translated together: enough to fill batches, few enough that a pipe sees its output soon.
+# The smallest number of lines that are translated together: enough for full batches, and few enough for a pipe.
 CHUNK = 256
-# The steps in which one sees a file advance.
+# A file is translated in at least this number of chunks, so that its progress is seen.
 MIN_CHUNKS = 20
-# Seconds for which a chunk waits for the next line of another program, which may wait for the chunk.
+# Seconds to wait for the next line of another program, which may itself wait for the translation of the last one.
 SOON = 0.02
 Format = Literal["text", "json"]
 
 
 def is_prompt(text: str | None, path: str | None) -> bool:
-    """Tell a person who types sentence by sentence from a text, a file or a pipe."""
+    """Whether a person types sentences at a prompt: there is no text, file or pipe."""
     return text is None and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 class Stream:
-    """Lines that another program writes: a thread reads them, so that one can take those that have come."""
+    """Lines from another program. A thread reads them, so that the lines that have arrived can be taken at once."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._queue: Queue[str | BaseException] = Queue(2 * CHUNK)
@@ -47,7 +47,7 @@ class Stream:
             for line in lines:
                 self._queue.put(line)
             self._queue.put(StopIteration())
-        except Exception as error:  # it is raised where the lines are taken
+        except Exception as error:  # raised again when the lines are taken
             self._queue.put(error)
 
     def __iter__(self) -> Iterator[str]:
@@ -59,12 +59,12 @@ class Stream:
     def _next(self, timeout: float | None) -> str:
         found = self._queue.get(timeout=timeout)
         if isinstance(found, BaseException):
-            self._queue.put(found)  # it stays the last
+            self._queue.put(found)  # so that it is also raised by later calls
             raise found
         return found
 
     def take(self, size: int) -> list[str]:
-        """The next line, when it comes, and those close behind it; at most `size`, none at the end."""
+        """Waits for the next line, and takes it with the lines shortly after it; at most `size`, none at the end."""
         taken = list(islice(self, 1))
         with contextlib.suppress(Exception):  # an error comes after the lines before it
             while taken and len(taken) < size:
@@ -81,7 +81,7 @@ def _prompted() -> Iterator[str]:
 
 
 def input_lines(text: str | None, path: str | None) -> Iterator[str]:
-    """Yield `text`, else the lines of a file, else what is typed at a prompt or comes on stdin."""
+    """The line `text`, else the lines of a file, else the lines of a prompt or of stdin."""
     if text is not None:
         return iter([" ".join(text.split("\n"))])  # a line break within the text is a space: one text, one line
     if path is not None:
@@ -90,29 +90,30 @@ def input_lines(text: str | None, path: str | None) -> Iterator[str]:
         raise UsageError("stdin is closed: give a text or --input FILE")
     if is_prompt(text, path):
         return _prompted()
-    # Not by sys.stdin itself, which a thread that still reads would hold when the program ends.
+    # Not sys.stdin itself, which could not be closed at the end of the program while a thread still reads from it.
     stdin = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
     return Stream(decode_lines(stdin.readline, "stdin"))
 
 
-TABLE_REMEDY = "write its column into a file of its own, a sentence a line"
+TABLE_REMEDY = "write its column into a separate file, one sentence on each line"
 
 
 def is_tsv_or_csv(path: str) -> bool:
-    """Tell a table by its name: a .txt may be one too, but also a text to translate."""
+    """Whether a name is that of a table. A .txt may be a table too, but also a text to translate."""
     return Path(path.removesuffix(".gz")).suffix.lower() in (".tsv", ".csv")
 
 
 def refuse_table(key: str, path: str) -> None:
-    """Refuse a table where sentences belong: all columns of a line would be taken for one sentence."""
+    """Refuses a table instead of sentences: all columns of a line would be read as one sentence."""
     if is_tsv_or_csv(path):
         raise UsageError(f"{key} {path} is a table: {TABLE_REMEDY}")
 
 
 def count_lines(path: str | None) -> int | None:
-    """Read a whole file, and so find what is wrong with it, before any work; None for what can be read only once."""
+    """Reads a whole file, so that its faults are found before any work; None for a pipe, which can be read only
+    once."""
     if path is not None and Path(path).is_dir():
-        raise UsageError(f"--input {path} is a folder: name a file in it")
+        raise UsageError(f"--input {path} is a folder: give a file in it")
     if path is None:
         return None
     if not Path(path).exists():
@@ -124,14 +125,14 @@ def count_lines(path: str | None) -> int | None:
 
 
 def chunk_size(total: int | None, batch_tokens: int) -> int:
-    """How many lines of `total` to translate together. The more there are, the better their lengths fit into batches
-    of `batch_tokens`; half as many lines as tokens are some seven batches of short sentences."""
+    """How many lines of `total` to translate together. With more lines, sentences of similar length can share batches
+    of `batch_tokens`; half as many lines as tokens are about seven batches of short sentences."""
     return CHUNK if total is None else max(CHUNK, min(total // MIN_CHUNKS, batch_tokens // 2))
 
 
 def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Iterator[tuple[range, list[str]]]:
-    """Deal out lines to be translated together, with their numbers, after those that are `done`. Show how many of a
-    file's are done, how fast, and how long the rest will take."""
+    """Lines to translate together, with their numbers, after the `done` ones. Shows how many lines of a file are
+    finished, the speed, and the time left."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = ("translating", BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("lines{task.fields[pace]}"))
@@ -143,7 +144,7 @@ def chunks(lines: Iterator[str], size: int, done: int, total: int | None) -> Ite
             yield range(done + 1, done + 1 + len(chunk)), chunk
             done += len(chunk)
             now = time.monotonic()
-            speed = (done - before) / max(now - started, 0.01)  # which may be 0 by a coarse clock
+            speed = (done - before) / max(now - started, 0.01)  # a coarse clock may give 0
             pace = f", {speed:,.1f} a second, {timedelta(seconds=round(((total or done) - done) / speed))} left"
             bar.update(task, completed=done, pace=pace)
             if bar.disable and total is not None and now - said >= HEARTBEAT:
@@ -155,10 +156,10 @@ Found = Iterable[tuple[int, str, list["Translation"]]]
 
 
 def as_lines(found: Found, numbered: bool, on_terminal: bool) -> Iterator[str]:
-    """Write the translations of each text (line number, source, translations) on lines of their own, `numbered` with
-    number, score, confidence and tabs between.
+    """One line for each translation of each text (line number, source, translations); if `numbered`, with number, score
+    and confidence, separated by tabs.
 
-    A file or a pipe gets a translation as it is, marks of right-to-left text too; a terminal would obey some of them.
+    Control characters, also those of right-to-left text, are escaped for a terminal but kept in a file or a pipe.
     """
     for number, _, translations in found:
         for translation in translations:
@@ -167,7 +168,7 @@ def as_lines(found: Found, numbered: bool, on_terminal: bool) -> Iterator[str]:
 
 
 def as_json(found: Found, on_terminal: bool) -> Iterator[str]:
-    """Write an object for each text, on a line; for a terminal in ASCII."""
+    """One line with a JSON object for each text; for a terminal in ASCII."""
     for number, source, translations in found:
         described = [
             {

@@ -1,4 +1,4 @@
-"""Finds the model that `--checkpoint` means, and announces it."""
+"""Finds the model for `--checkpoint`, and announces it."""
 
 import contextlib
 import json
@@ -13,31 +13,31 @@ from transformer.inference.settings import ChoiceSettings
 from transformer.printing import resume_command, say, shell_path
 from transformer.run import RUNS, TRANSLATOR, Run
 
-MAX_DESCRIPTION_BYTES = 1 << 22  # of a description, which takes some thousand
+MAX_DESCRIPTION_BYTES = 1 << 22  # the largest description; usually it has some thousand bytes
 
 
 def newest_finished_run() -> Path:
-    """Find the run that finished last: only then has it a model of its own beside the checkpoints."""
+    """Finds the run that finished last. Only finished runs have a model besides their checkpoints."""
     if finished := Run.all(TRANSLATOR):
         return finished[-1].folder
     if unfinished := Run.all():
         run = shell_path(unfinished[-1].folder)
-        raise UsageError(f"no run in {RUNS} has finished: --checkpoint {run} takes what that one has so far")
+        raise UsageError(f"no run in {RUNS} has finished: --checkpoint {run} takes the model that this run has so far")
     raise FileNotFoundError(f"there is no run in {RUNS}: train one, or give --checkpoint")
 
 
 def find_checkpoint(value: str | None, exports: bool = False, key: str = "--checkpoint") -> Path:
-    """Find the model that a flag means: a file, or the best in a folder, or, without one, that of the newest finished
-    run.
+    """Finds the model for a flag: a file, or the best model in a folder, or, without a value, that of the newest
+    finished run.
 
-    With `exports` it may be the folder of an export, which is returned as such.
+    With `exports` it may also be the folder of an export; the folder is returned.
     """
     path = newest_finished_run() if value is None else expanded(value)
     if (path / HUGGINGFACE_TOKENIZER).is_file() and not Run(path).models:
         return path
     if (path / EXPORT_MANIFEST).is_file():
         if not exports:
-            raise UsageError(f"{key} {value} is an export, which this command cannot use: name what it was made of")
+            raise UsageError(f"{key} {value} is an export, which this command cannot use: give the run it comes from")
         return path
     if not path.exists():
         raise FileNotFoundError(f"{key} {value}: no such file or run folder")
@@ -48,23 +48,23 @@ def find_checkpoint(value: str | None, exports: bool = False, key: str = "--chec
 
 
 def find_checkpoints(values: Sequence[str], exports: bool = True) -> list[Path]:
-    """Find all models that flags mean, each as `find_checkpoint` does; without any, that of the newest finished run."""
+    """Finds the models for several flags (see `find_checkpoint`); without a flag, that of the newest finished run."""
     asked: Sequence[str | None] = values or [None]
     found = [find_checkpoint(value, exports) for value in asked]
     if twice := [one for number, one in enumerate(found) if any(map(one.samefile, found[:number]))]:
-        raise UsageError(f"--checkpoint names {twice[0]} twice: leave one of them out")
+        raise UsageError(f"--checkpoint has {twice[0]} twice: leave one of them out")
     return found
 
 
 def with_reverse(choice: ChoiceSettings) -> ChoiceSettings:
-    """The choice, with the model that `--reverse` means, if it names one."""
+    """The choice, with the model for `--reverse` if it is given."""
     if choice.reverse is None:
         return choice
     return replace(choice, reverse=str(find_checkpoint(choice.reverse, key="--reverse")))
 
 
 def score_on(split: str, run: Run) -> list[str]:
-    """A run's score on the test set, or on that of another direction, as `test bleu 97.3`, if it has left one."""
+    """A run's score on the test set, or on that of another direction, in the form `test bleu 97.3`, if it has one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, OverflowError):
         name, score = next(iter(run.scores(split).items()))
         return [f"{split} {name} {float(score):.1f}"]
@@ -72,9 +72,9 @@ def score_on(split: str, run: Run) -> list[str]:
 
 
 def _facts(run: Run) -> list[str]:
-    """The languages of a run and its score on the test set, as far as its files tell: who loads them checks them."""
+    """The languages of a run and its score on the test set, if its files have them; they are checked later."""
     facts: list[str] = []
-    if not run.translator.is_file():  # reading a pipe would wait for ever
+    if not run.translator.is_file():  # reading a pipe would wait forever
         return facts
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError):
         with run.translator.open("rb") as file:
@@ -88,8 +88,8 @@ def _facts(run: Run) -> list[str]:
 
 
 def announce_checkpoint(asked: str | None, checkpoint: Path) -> None:
-    """Say which run was taken where none was asked for: its languages, its score, and how many newer runs were passed
-    over; and that a run which was named has not finished."""
+    """If no checkpoint was given: says which run is used, its languages, its score, and how many newer runs are not
+    finished. If a run was given that is not finished, says so."""
     run = Run.open(checkpoint)
     if asked is None:
         finished = checkpoint.stat().st_mtime_ns
@@ -102,14 +102,14 @@ def announce_checkpoint(asked: str | None, checkpoint: Path) -> None:
 
 
 def model_name(checkpoint: Path) -> str:
-    """Name a model as its run's folder and the file in it."""
-    # Not Path.resolve: a run is called as the link that was typed.
+    """The name of a model: its run's folder and the file in it."""
+    # Not Path.resolve, because the name of a typed link is kept.
     run, model = (Path(os.path.abspath(path)) for path in (Run.open(checkpoint).folder, checkpoint))  # noqa: PTH100
     return (run.name / model.relative_to(run)).as_posix()
 
 
 def read_card(checkpoint: Path) -> str:
-    """Read the model card of a checkpoint's run; "" where there is none."""
+    """Reads the model card of a checkpoint's run; "" if there is none."""
     try:
         return read_file(Run.open(checkpoint).card).decode()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Synthetic pairs on their way to files: resumable as a translation is, and without what was dropped."""
+"""The output of synthetic pairs: it can be resumed like a translation, and leaves out dropped pairs."""
 
 import json
 from collections import Counter
@@ -19,19 +19,19 @@ DROPPED = "dropped.tsv"
 
 
 def check_prefix(output: str, checkpoints: list[Path]) -> None:
-    """Refuses a PREFIX that is a folder or a link, one among the files of the runs or the export that translate, and
-    one that cannot be written."""
+    """Refuses a PREFIX that is a folder or a link, that is in the folder of a translating run or export, or that cannot
+    be written."""
     path = Path(output)
     if path.is_dir() or path.name == "..":
-        raise UsageError(f"--output {output} is a folder: give what the files' names begin with, as {path / 'pairs'}")
-    if path.is_symlink():  # followed, the names of the files would begin with another PREFIX
-        raise UsageError(f"--output {output} is a link: give what the files' names begin with")
+        raise UsageError(f"--output {output} is a folder: give the beginning of the files' names: {path / 'pairs'}")
+    if path.is_symlink():  # the files of its target would have another PREFIX
+        raise UsageError(f"--output {output} is a link: give the beginning of the files' names")
     for checkpoint in checkpoints:
         run = Run.open(checkpoint)
-        is_alone = checkpoint.is_file() and not run.config.exists()  # a file that lies anywhere
+        is_alone = checkpoint.is_file() and not run.config.exists()  # a model file that is not in a run
         if path.resolve().is_relative_to(run.folder.resolve()) and not is_alone:
             raise UsageError(
-                f"--output {output} is in the folder of the model, {shell_path(run.folder)}: name another place"
+                f"--output {output} is in the folder of the model, {shell_path(run.folder)}: give another place"
             )
     check_can_be_written(path, "--output")
 
@@ -41,34 +41,34 @@ def _columns(*cells: str | int) -> bytes:
 
 
 class PairsOutput(PartialOutput):
-    """Pairs in the files PREFIX.LANGUAGE, one a line; line n of PREFIX.origin says where pair n comes from, and
-    PREFIX.dropped.tsv holds the lines of the input that became no pair.
+    """Pairs in the files PREFIX.LANGUAGE, one on each line. Line n of PREFIX.origin has the origin of pair n, and
+    PREFIX.dropped.tsv has the lines of the input that became no pair.
 
-    Until all are there, PREFIX.partial holds a line of JSON for each line of the input. If the process is killed while
-    these become the files, a resumed one writes the files again.
+    Until all lines are finished, PREFIX.partial has a line of JSON for each line of the input. If the process is killed
+    while it writes the files, a resumed one writes them again.
     """
 
     def __init__(self, prefix: str, text: Path, method: str, made_by: dict[str, str], resume: bool) -> None:
-        """Pairs of a text by a search `method`; `made_by` and `resume` are those of `PartialOutput`."""
+        """Pairs from a text by a search `method`; see `PartialOutput` for `made_by` and `resume`."""
         super().__init__(prefix, made_by, resume)
         self._origin = text.name, method
 
     def write_rows(self, rows: list[Row]) -> None:
-        """Adds what lines of the input have become."""
+        """Adds the results of some lines of the input."""
         lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         self.write([row.text for row in rows], "".join(f"{line}\n" for line in lines))
 
     def paths(self, languages: tuple[str, str]) -> list[Path]:
-        """The files of the pairs, of their origins, and of what was dropped."""
+        """The files of the pairs, of their origins, and of dropped lines."""
         return [self._final.with_name(f"{self._final.name}.{end}") for end in (*languages, ORIGIN, DROPPED)]
 
     def check_new(self, languages: tuple[str, str]) -> None:
-        """Raises UsageError where a file would be written over that this output has not begun."""
+        """Raises UsageError if a file would be overwritten that is not from this output."""
         if self._before is None and (there := [path for path in self.paths(languages) if path.exists()]):
-            raise UsageError(f"{shell_path(there[0])} is there already: give another --output PREFIX, or remove it")
+            raise UsageError(f"{shell_path(there[0])} exists already: give another --output PREFIX, or remove it")
 
     def publish(self, languages: tuple[str, str], model: str) -> Counter[str | None]:
-        """Writes the files, and returns how many lines became pairs (None) or were dropped by which filter."""
+        """Writes the files; returns how many lines became pairs (key None), and how many each filter dropped."""
         text, method, model = map(terminal_safe, (*self._origin, model))
         counts: Counter[str | None] = Counter()
         with ExitStack() as stack, self._partial.open("rb") as rows:
@@ -85,16 +85,16 @@ class PairsOutput(PartialOutput):
                 target.write(_columns(row.translation))
                 origins.write(_columns(text, number, languages[1], model, method))
             if not counts[None]:
-                self._kept, self._before = 0, None  # there is nothing to go on with
+                self._kept, self._before = 0, None  # there is nothing to resume
                 raise ValueError(f"no line became a pair: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
         return counts
 
     def _finish(self) -> None:
-        """Nothing: the files are there."""
+        """Does nothing, because the files are already written."""
 
 
 def show_counts(counts: Counter[str | None], prefix: str, languages: tuple[str, str]) -> None:
-    """Prints how many lines became pairs and where these are, and for each filter how many it dropped."""
+    """Prints how many lines became pairs, their files, and how many each filter dropped."""
     files = " and ".join(shell_path(Path(f"{prefix}.{language}")) for language in languages)
     print_safely(f"{counts[None]:,} of {counts.total():,} lines became pairs: {files}")
     for name, count in counts.most_common():

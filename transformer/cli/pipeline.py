@@ -1,4 +1,4 @@
-"""Runs commands one after another, each in a process of its own, and again only what is not finished."""
+"""Runs commands one after another, each in its own process; repeats only those that are not finished."""
 
 import json
 import subprocess
@@ -13,11 +13,11 @@ from transformer.printing import say, shell_path
 from transformer.run import Run
 from transformer.signals import Interrupted, SignalHandler
 
-COMMAND = "command.json"  # the settings that a folder was begun with
+COMMAND = "command.json"  # the commands of a folder
 
 
 class SignalRelay(SignalHandler):
-    """A context in which each signal is handed on to a command, once, also if it comes before the command is there."""
+    """A context that passes each signal on to a command, once, even if it comes before the command has started."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,9 +36,9 @@ class SignalRelay(SignalHandler):
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of a pipeline: the command that starts it, and the one that resumes it where the file `started` exists.
+    """A step of a pipeline: the command that begins it, and the one that resumes it if the file `started` exists.
 
-    It is finished when all `files` exist and, if `started` is removed at the end, that is gone.
+    It is finished if all `files` exist, and also `started` is gone, if that is removed at the end.
     """
 
     name: str
@@ -55,19 +55,19 @@ class Stage:
         return self.started.exists() or any(file.exists() for file in self.files)
 
     def check_files(self) -> None:
-        """UsageError where a part of what the stage has left is gone and nothing is there to go on with."""
+        """UsageError if some files of the stage are missing and it cannot be resumed."""
         missing = [file for file in self.files if not file.exists()]
         if missing and self.has_begun() and not self.started.exists():
             left = next(file for file in self.files if file.exists())
             raise UsageError(
-                f"{self.name}: {shell_path(missing[0])} is missing beside {shell_path(left)}: put it back, or "
-                "remove all files of this stage, and it is done again"
+                f"{self.name}: {shell_path(missing[0])} is missing beside {shell_path(left)}: restore it, or "
+                "remove all files of this stage to repeat it"
             )
 
     def run(self) -> None:
-        """Hands a signal on to the command, so that it can save. Raises ChildProcessError if it fails."""
+        """Runs the command, and passes signals on so that it can save. Raises ChildProcessError if it fails."""
         command, relay = self.resume if self.started.exists() else self.begin, SignalRelay()
-        # Not in our group of processes: Ctrl-C in a terminal would come twice.
+        # In its own group of processes, because otherwise Ctrl-C in a terminal would come twice.
         with relay, subprocess.Popen(command, start_new_session=True) as process:
             relay.command = process
             relay.hand_on()
@@ -75,11 +75,11 @@ class Stage:
         if relay.received is not None:
             raise Interrupted(relay.received)
         if process.returncode or not self.is_finished():
-            raise ChildProcessError(f"{self.name} has failed: fix that, and the same command continues from there")
+            raise ChildProcessError(f"{self.name} has failed: correct the error, then repeat the command to continue")
 
 
 def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
-    """Raises UsageError where a stage was begun with other settings; those of stages that have not begun may change."""
+    """Raises UsageError if a stage was begun with other settings. Stages that have not begun may change."""
     if not kept.exists() or not any(stage.has_begun() for stage in stages):
         return
     try:
@@ -87,9 +87,9 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
     except (ValueError, RecursionError):
         before = None
     differing = ""
-    # Anything else in the file: somebody has changed it.
+    # If the file has another form, somebody has changed it.
     if isinstance(before, list) and len(before) == len(stages) and all(isinstance(old, list) for old in before):
-        # Whichever Python ran it.
+        # Without the first word, which is the path of Python.
         both = [(stage, old[1:], stage.begin[1:]) for stage, old in zip(stages, before, strict=True)]
         if not (begun := [(stage, old, new) for stage, old, new in both if old != new and stage.has_begun()]):
             return
@@ -97,13 +97,13 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
         was, now = ([word for word in one if word not in other] for one, other in ((old, new), (new, old)))
         differing = f" ({stage.name}: before {' '.join(was) or 'nothing'}, now {' '.join(now) or 'nothing'})"
     raise UsageError(
-        f"{shell_path(kept)} was begun with other settings: repeat these, or give another output=FOLDER{differing}"
+        f"{shell_path(kept)} has other settings: repeat these, or give another output=FOLDER{differing}"
     )
 
 
 def run_stages(stages: Sequence[Stage], folder: Path, prepare: Callable[[], None]) -> None:
-    """Runs what is not finished, after `prepare`; OSError where another process does. UsageError where the folder was
-    begun by another command."""
+    """Runs the stages that are not finished, after `prepare`. OSError if another process runs them, UsageError if the
+    folder was begun by another command."""
     kept = folder / COMMAND
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -115,7 +115,7 @@ def run_stages(stages: Sequence[Stage], folder: Path, prepare: Callable[[], None
             prepare()
             for stage in stages:
                 if stage.is_finished():
-                    say(f"{stage.name}: finished before")
+                    say(f"{stage.name}: already finished")
                 else:
                     say(f"{stage.name} …")
                     stage.run()

@@ -1,4 +1,4 @@
-"""The folders of runs: where they lie, the one to resume, and what a new one may not be."""
+"""The folders of runs: finding the one to resume, and checking a new one."""
 
 import contextlib
 import os
@@ -14,22 +14,22 @@ from transformer.processes import rank
 from transformer.run import RUNS, Run
 from transformer.signals import Interrupted
 
-ELSEWHERE = "hydra.run.dir=PATH (for -m hydra.sweep.dir=PATH) puts it in another place"
+ELSEWHERE = "hydra.run.dir=PATH (with -m hydra.sweep.dir=PATH) chooses another place"
 
 
 def find_resumable(resume: str) -> tuple[Path, Path]:
-    """Find the folder and the checkpoint of the run that `resume=` means: last, a run's folder or a .ckpt in one."""
+    """Finds the folder and the checkpoint of the run for `resume=`: last, a run's folder or a .ckpt in one."""
     path = Run.latest().folder.absolute() if resume == "last" else Path(os.path.abspath(expanded(resume)))  # noqa: PTH100
     checkpoint = Run(path).last if path.is_dir() else path
     if not checkpoint.is_file():
         raise UsageError(f"resume={resume}: no {checkpoint}; give a run's folder, a .ckpt in one, or last")
     if checkpoint.parent.name != "checkpoints":
-        raise UsageError(f"resume={resume}: it does not lie in the folder checkpoints of a run; give the run's folder")
+        raise UsageError(f"resume={resume}: it is not in the folder checkpoints of a run; give the run's folder")
     return checkpoint.parent.parent, checkpoint
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove the folder of a run that was refused, if nothing but a lock is in it that nobody else holds, and an empty
+    """Removes the folder of a refused run if it has only a lock that no other process holds; also removes an empty
     `runs` above it."""
     if Run(folder).is_empty:
         try:
@@ -39,16 +39,16 @@ def remove_if_empty(folder: Path) -> None:
             return
         shutil.rmtree(folder)
         if folder.parent == RUNS.absolute():
-            with contextlib.suppress(OSError):  # it holds other runs
+            with contextlib.suppress(OSError):  # it has other runs
                 folder.parent.rmdir()
 
 
 @contextlib.contextmanager
 def training_in(folder: Path) -> Iterator[None]:
-    """Hold the folder of a run, which one process trains in at a time, and say how to go on with a run that stopped.
+    """Locks the folder of a run for this process, and says how to continue if the run stops.
 
-    Where several processes train together, the first speaks for all. The others end in silence and without a failure,
-    for which Lightning would kill the first.
+    If several processes train together, only the first reports an error. The others end with success and without a
+    message, because after a failure Lightning would kill the first.
     """
     from transformer.training.nonfinite import NonFiniteError
 
@@ -71,22 +71,22 @@ def training_in(folder: Path) -> Iterator[None]:
 
 
 def check_new_run(folder: Path, is_trial: bool) -> None:
-    """Refuse a folder with files of something else, or that lead elsewhere; to a single run also one that holds a run.
+    """Refuses a folder with links or with files that belong to no run; for a single run also the folder of another run.
 
     The trials of a sweep may be repeated in their folders.
     """
     run = Run(folder)
     is_run = run.last.exists()
     if is_run and not is_trial:
-        raise UsageError(f"{folder} holds a run: {resume_command(folder)} continues it; else choose another folder")
+        raise UsageError(f"{folder} has a run: {resume_command(folder)} continues it; or choose another folder")
     run.check_entries()
     if not is_run and not run.has_begun and (foreign := run.entries()):
         raise UsageError(f"{foreign[0]} does not belong to a run and would be overwritten: choose a new folder")
 
 
 def check_init_from(init_from: str | None) -> None:
-    """Refuse a run to begin with that is not there, and name the experiment that trains it."""
+    """Refuses a missing run in init_from, and names the experiment that trains it."""
     if init_from and not (path := Path(init_from)).exists():
         preset = CONFIGS / "experiment" / f"{path.name}.yaml"
-        remedy = f" first, by experiment={path.name}" if preset.exists() else ""
+        remedy = f" first, with experiment={path.name}" if preset.exists() else ""
         raise UsageError(f"init_from={path}: no such run or model file; train it{remedy}")

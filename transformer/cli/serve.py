@@ -12,7 +12,7 @@ from transformer.printing import say
 from transformer.run import Run
 from transformer.tools.server.settings import ServerSettings, check_installed, read_key
 
-# As `Flags`, but that --page has a --no-page beside it: without either, it depends on the key.
+# As `Flags`, but --page also has --no-page: without either, it depends on the key.
 ServerFlags = Annotated[ServerSettings, Parameter(name="*", negative=None)]
 
 
@@ -29,8 +29,8 @@ def serve(
     Parameters
     ----------
     checkpoint
-        a run's folder, .safetensors or .ckpt, a Hugging Face folder, or an export to ctranslate2, of which all
-        directions are served; given several times, those of several models; by default the newest finished run in runs/
+        a run's folder, .safetensors or .ckpt, a Hugging Face folder, or an export to ctranslate2; all its directions
+        are served; may be given several times, for several models; by default the newest finished run in runs/
     """
     check_installed()
     key = read_key(settings.api_key_file)

@@ -1,4 +1,4 @@
-"""A sweep of `translator train -m`: what each trial leaves, and the table and the picture of all of them."""
+"""A sweep of `translator train -m`: the results of each trial, and the table and the picture of all trials."""
 
 import csv
 import io
@@ -25,7 +25,8 @@ OUTCOME = "trial.json"  # in the folder of a trial: its number, overrides, resul
 
 @contextmanager
 def isolated() -> Iterator[None]:
-    """Nothing of one trial reaches the next in the same process: neither its environment nor its number of threads."""
+    """Isolates the trials of one process: a trial does not change the environment or the number of threads of the
+    next."""
     import torch
 
     environment, threads = dict(os.environ), torch.get_num_threads()
@@ -44,12 +45,12 @@ def _swept(trials: list[Row]) -> list[str]:
 
 
 def format_result(value: float) -> str:
-    """A result as the tables show it: with two decimals, however small, and from 1,000 on without."""
+    """A result for the tables: with two decimals, or without decimals from 1,000 on."""
     return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def trial_rows(trials: list[Row]) -> list[Row]:
-    """One row a trial: its number, the settings that were swept, its results, and what went wrong."""
+    """One row per trial: its number, the settings of the sweep, its results, and its error."""
     swept = _swept(trials)
     return [
         {"trial": trial["trial"]}
@@ -61,7 +62,7 @@ def trial_rows(trials: list[Row]) -> list[Row]:
 
 
 def seed_rows(trials: list[Row]) -> list[Row]:
-    """One row for each setting of several seeds: the mean and the standard deviation of every result."""
+    """One row for each combination of settings: the mean and the standard deviation of every result over seeds."""
     settings = [key for key in _swept(trials) if key != "seed"]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for trial in trials:
@@ -99,7 +100,7 @@ def _print(rows: list[Row]) -> None:
 
 
 def read_trials(folder: Path) -> list[Row]:
-    """What the trials of a sweep have left so far, in their order."""
+    """The results of the trials of a sweep so far, in order."""
     trials = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(f"*/{OUTCOME}")]
     return sorted(trials, key=lambda trial: int(trial["trial"]))
 
@@ -128,11 +129,11 @@ def write_tables(folder: Path) -> None:
 
 
 class SweepTable(Callback):
-    """Hydra calls it around the trials of a sweep (configs/train.yaml). The tables are written anew after each trial,
-    since nothing is called at the end of a sweep of which one has failed."""
+    """Called by Hydra around the trials of a sweep (configs/train.yaml). The tables are written again after each trial,
+    because Hydra calls nothing at the end of a sweep if a trial has failed."""
 
     def on_multirun_start(self, config: DictConfig, **more: Any) -> None:
-        for left in Path(config.hydra.sweep.dir).glob(f"*/{OUTCOME}"):  # by an earlier sweep in the same folder
+        for left in Path(config.hydra.sweep.dir).glob(f"*/{OUTCOME}"):  # from an earlier sweep in the same folder
             left.unlink()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **more: Any) -> None:

@@ -1,4 +1,4 @@
-"""`translator train`: the settings of a run, checked, and the run."""
+"""`translator train`: checks the settings of a run, and runs it."""
 
 import os
 from dataclasses import asdict, dataclass, fields, replace
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Command(Settings):
-    """What is typed beside the settings of a run."""
+    """The settings of this command in addition to those of a run."""
 
     resume: str | None = None
     """a run's folder, a .ckpt in one, or last: continues a stopped run in its own folder"""
@@ -42,29 +42,29 @@ RUN_KEYS = ("model", *(field.name for field in fields(RunSettings)))
 
 
 def of_command(config: dict[str, Any], command: type[T]) -> T:
-    """Those settings that stand beside a run's. Raises SettingError for one that belongs to nothing."""
+    """The settings that are not of a run. Raises SettingError for an unknown setting."""
     check_names(config, [*RUN_KEYS, *(field.name for field in fields(command))])  # type: ignore[arg-type]
     return from_dict(command, {key: value for key, value in config.items() if key not in RUN_KEYS})
 
 
 def of_run(config: dict[str, Any]) -> dict[str, Any]:
-    """Those settings that belong to a run. Raises SettingError for one that belongs to nothing."""
+    """The settings of a run. Raises SettingError for an unknown setting."""
     of_command(config, Command)
     return {"model": {}} | {key: value for key, value in config.items() if key in RUN_KEYS}
 
 
 def read_run_settings(settings: dict[str, Any]) -> RunSettings:
-    """All settings of a run, but for those of its model."""
+    """All settings of a run, without those of its model."""
     return from_dict(RunSettings, {key: value for key, value in settings.items() if key != "model"})
 
 
 def shape(model: ModelConfig) -> dict[str, Any]:
-    """The settings of a model, but for the sizes of its vocabularies: the tokenizers decide these."""
+    """The settings of a model, without the sizes of its vocabularies, which depend on the tokenizers."""
     return {key: value for key, value in asdict(model).items() if not key.endswith("_vocab_size")}
 
 
 def with_dropouts(saved: dict[str, Any], dropouts: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a model, with the dropouts of another."""
+    """The settings of a model, with the dropouts of another one."""
     merged = dict(saved)
     for key, value in saved.items():
         if isinstance(value, dict) and isinstance(dropouts.get(key), dict):
@@ -75,10 +75,10 @@ def with_dropouts(saved: dict[str, Any], dropouts: dict[str, Any]) -> dict[str, 
 
 
 def model_settings(settings: dict[str, Any], typed: list[str]) -> dict[str, Any]:
-    """All settings of the model: with `init_from` it has the shape of the model that training begins with, unless a
-    shape was typed.
+    """All settings of the model: with `init_from` it has the shape of the model that training begins with. If a shape
+    was typed, it must be the same.
 
-    Raises ValueError for a shape that is another.
+    Raises ValueError if it is another.
     """
     model = read_model(settings["model"])
     if settings["init_from"] is None:
@@ -95,10 +95,10 @@ def model_settings(settings: dict[str, Any], typed: list[str]) -> dict[str, Any]
 
 
 def resumed_settings(config: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
-    """The settings of the run that stopped, with the single ones that are typed now on top.
+    """The settings of the stopped run, with the single settings that are typed now.
 
-    Raises UsageError for a whole group, which would take the place of the run's own settings, and ValueError for a
-    checkpoint that no run can go on from.
+    Raises UsageError for a whole group, which would replace the run's own settings, and ValueError for a checkpoint
+    that no run can continue from.
     """
     from transformer.training.checkpoints import read_run
 
@@ -121,8 +121,8 @@ def resumed_settings(config: dict[str, Any], checkpoint: Path) -> dict[str, Any]
 
 
 def choose_for_corpus(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All settings of a run, with those that are null as the corpus decides, which is read for them; and these alone.
-    Raises ValueError or OSError for a corpus that cannot be read."""
+    """All settings of a run, with values that the corpus chooses for those that are null; and these values separately.
+    The corpus is read for them: raises ValueError or OSError if this fails."""
     settings, chosen = choose(given)
     if not chosen:
         return settings, {}
@@ -133,7 +133,7 @@ def choose_for_corpus(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def check_processes() -> None:
-    """Refuses processes that would each make a folder of their own, and trials of several processes."""
+    """Refuses several processes of torchrun or SLURM without a common folder: each would make its own."""
     started = [os.environ.get(variable, "") for variable in ("WORLD_SIZE", "SLURM_NTASKS")]
     if not typed_folder() and any(number.isdecimal() and int(number) > 1 for number in started):
         raise UsageError(f"processes that torchrun or SLURM start need one folder: give {RUN_FOLDER}=PATH")
@@ -142,12 +142,12 @@ def check_processes() -> None:
 def train(config: dict[str, Any]) -> float | None:
     """Trains a translator.
 
-    In the folder of the run, with composed settings; returns what a sweep may maximize: the best validation score.
+    Trains in the folder of the run, with composed settings; returns the best validation score, for sweeps.
     """
     folder = output_folder()
     typed = [key_of(override) for override in typed_overrides()]
     given, checkpoint = of_run(config), None
-    settings, chosen = choose(given)  # for a corpus of any size: mistakes are found before it is read
+    settings, chosen = choose(given)  # for any size of the corpus, to find mistakes before it is read
     if config["resume"]:
         own_folder, checkpoint = find_resumable(config["resume"])
         if own_folder.resolve() != folder.resolve():

@@ -1,4 +1,4 @@
-"""`translator translate`: a text, a file or stdin, one translation a line."""
+"""`translator translate`: translates a text, a file or stdin, with one translation on each line."""
 
 import os
 from contextlib import nullcontext
@@ -36,44 +36,45 @@ from transformer.machine import MachineSettings
 
 @dataclass(frozen=True)
 class TranslateSettings(Settings):
-    """What is translated by what, and where it goes."""
+    """The model, the text to translate, and the output."""
 
     checkpoint: list[str] = setting([])
     """a run's folder, .safetensors or .ckpt, a Hugging Face folder, or an export to ctranslate2; given several times,
     an ensemble of models with one vocabulary; by default the newest finished run in runs/"""
     input: Annotated[str, PATH] | None = None
-    """a file, one sentence a line; by default stdin"""
+    """a file with one sentence on each line; by default stdin"""
     output: Annotated[str, PATH] | None = None
     """a file for the translations; by default stdout"""
     resume: bool = False
     """continue the --output of a command that was stopped"""
     alignments: Annotated[str, PATH] | None = None
-    """a file for word alignments, a line "0-0 2-1 …" for each sentence: source word - target word, counted from 0 (the
-    format of Moses)"""
+    """a file for word alignments, with a line "0-0 2-1 …" for each sentence: source word - target word, counted from 0
+    (the format of Moses)"""
     n_best: Annotated[int, ">= 1", "<= 1000"] = 1
-    """more than 1: up to n translations of each line, as "line number, tab, score, tab, confidence, tab, text" """
+    """more than 1: up to n translations of each line, in the form "line number, tab, score, tab, confidence, tab, text"
+    """
     format: Format = "text"
     """text | json: an object for each line, with its line number, source and translations (text, score,
     log_probability, confidence, is_cut, and words with confidence and source word)"""
     split_lines: SplitLines = "long"
-    """which lines are translated sentence by sentence: long (those of more tokens than the model allows) | sentences
+    """which lines are translated sentence by sentence: long (those with more tokens than the model allows) | sentences
     (all) | never (a line that is too long ends the command)"""
     source: str | None = None
-    """the language of the text; with --target it chooses a direction of a model that has learned several"""
+    """the language of the text; with --target it chooses one of several directions of a model"""
     target: str | None = None
     """the language to translate into"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.alignments and self.split_lines == "sentences":
-            raise SettingError("alignments", " are of whole lines: leave out --split-lines sentences")
+            raise SettingError("alignments", " are for whole lines: leave out --split-lines sentences")
         if self.alignments and self.resume:
-            raise SettingError("resume", " continues the translations alone: leave out --alignments")
+            raise SettingError("resume", " continues only the translations: leave out --alignments")
         named = {"input": self.input, "output": self.output, "alignments": self.alignments}
         files = {key: path for key, path in named.items() if path and not is_written_through(Path(path))}
         for (key, path), (other, other_path) in combinations(files.items(), 2):
             if os.path.realpath(path) == os.path.realpath(other_path):
-                raise SettingError(key, f" and --{other} are the same file, {path}: give two")
+                raise SettingError(key, f" and --{other} are the same file, {path}: give two files")
 
 
 def check_n_best(n_best: int, search: SearchSettings, choice: ChoiceSettings) -> None:
@@ -84,7 +85,7 @@ def check_n_best(n_best: int, search: SearchSettings, choice: ChoiceSettings) ->
         found = choice.draws(search)
         remedy = f"--samples {n_best}" if found > 1 else "--method beam"
     if n_best > found:
-        raise UsageError(f"--n-best {n_best}: of a line this search finds {found}; give {remedy}")
+        raise UsageError(f"--n-best {n_best}: this search finds {found} for a line; give {remedy}")
 
 
 def translate(
@@ -123,7 +124,7 @@ def translate(
     announce_checkpoint(next(iter(settings.checkpoint), None), checkpoints[0])
     lines = input_lines(text, settings.input)
     if text is not None and machine.threads is None:
-        machine = replace(machine, threads=1)  # with so little work two wait for each other
+        machine = replace(machine, threads=1)  # with so little work, two threads only wait for each other
 
     from transformer.inference.alignment_head import asked_head
     from transformer.inference.confidence import can_align, with_words

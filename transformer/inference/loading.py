@@ -63,7 +63,7 @@ def load_translator(checkpoints: Sequence[Path], settings: TranslatorSettings) -
     if exports := [(path, load) for path in checkpoints if (load := engine_of(path))]:
         [path, load], *_ = exports
         if len(checkpoints) > 1:
-            raise ValueError(f"{path} is an export: an ensemble needs checkpoints: name the run that it was made from")
+            raise ValueError(f"{path} is an export: an ensemble needs checkpoints: give the run that it was made from")
         if inference.precision != "auto":
             raise ValueError(f"--precision {inference.precision}: an export has the precision that it was made with")
         engine = load(path, inference.device, machine.threads or available_threads())

@@ -252,6 +252,6 @@ def check_settings(settings: RunSettings, model: ModelConfig) -> None:
             "trainer.max_steps, max_epochs or max_time, or training.snapshots=0"
         )
     if (cache := expanded(settings.data.cache)).exists() and not cache.is_dir():
-        raise ValueError(f"data.cache={cache} is a file: name a folder")
+        raise ValueError(f"data.cache={cache} is a file: give a folder")
     if "wandb" in settings.loggers and not importlib.util.find_spec("wandb"):
         raise ValueError("loggers= names wandb, which is not installed: pip install -e '.[wandb]'")

@@ -206,7 +206,7 @@ def test_a_small_corpus_gets_a_command_that_trains(tmp_path: Path) -> None:
     [
         (["trainer.max_steps=many"], "trainer.max_steps=many must be a whole number"),
         (["trainer.limit_train_batches=0"], "trainer.limit_train_batches=0 is not allowed"),
-        (["a.tsv", "b.tsv"], "b.tsv: one file of pairs is looked at"),
+        (["a.tsv", "b.tsv"], "b.tsv: give only one file of pairs"),
         (["data=toy", "--output", "report.txt"], "--output"),
     ],
 )

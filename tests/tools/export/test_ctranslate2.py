@@ -177,7 +177,7 @@ def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translat
 
 def test_what_only_checkpoints_can_do_is_refused_for_an_export(taught: Translator, tmp_path: Path) -> None:
     exported(taught, tmp_path / "engine")
-    with pytest.raises(ValueError, match="engine is an export: an ensemble needs checkpoints: name the run"):
+    with pytest.raises(ValueError, match="engine is an export: an ensemble needs checkpoints: give the run"):
         load_translator([tmp_path / "t.safetensors", tmp_path / "engine"], LOADING)
 
 

@@ -81,7 +81,7 @@ def test_a_page_of_any_precision_is_called_by_the_name_of_its_model(build: Build
         export(build(), ExportSettings("page", precision, str(page), "ein Haus"), name="my-model")  # type: ignore[arg-type]
         assert '{"text":"ein Haus","name":"my-model"}' in page.read_text(encoding="utf-8")
     assert (tmp_path / "None.html").read_bytes() == (tmp_path / "int8.html").read_bytes()
-    with pytest.raises(ValueError, match=r"None\.html is not .* name the run that it was exported from$"):
+    with pytest.raises(ValueError, match=r"None\.html is not .* give the run that it was exported from$"):
         Translator.load(tmp_path / "None.html")
 
 

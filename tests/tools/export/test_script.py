@@ -29,7 +29,7 @@ def test_an_export_does_not_replace_the_folder_that_it_is_made_of(taught: Transl
     export(taught, ExportSettings("huggingface", None, str(hub)))
     before = {path.name for path in hub.iterdir()}
     said = refused("export", "huggingface", "--checkpoint", "hub", "--output", str(hub), cwd=tmp_path)
-    assert "is the model to export, which must stay as it is" in said
+    assert "is the model to export, which must stay unchanged" in said
     assert {path.name for path in hub.iterdir()} == before
 
 
