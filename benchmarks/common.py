@@ -1,4 +1,4 @@
-"""What all benchmarks share: one corpus, one size of model, a process for every measurement."""
+"""Code that all benchmarks share: the corpus, the sizes of models, and a process for each measurement."""
 
 import multiprocessing
 import statistics
@@ -29,7 +29,7 @@ VOCABULARY, DROPOUT, SMOOTHING, BATCH_TOKENS = 8000, 0.1, 0.1, 4096
 
 @dataclass(frozen=True)
 class Size:
-    """Of a model, pre-norm and with all embeddings tied."""
+    """The size of a model with pre-norm and all embeddings tied."""
 
     dim: int
     feed_forward: int
@@ -37,7 +37,7 @@ class Size:
     layers: int
 
     def overrides(self) -> list[str]:
-        """As the project's command line says it."""
+        """The size as arguments of the project's command line."""
         return [
             "model=small",
             f"model.dim={self.dim}",
@@ -52,26 +52,26 @@ class Size:
         ]
 
 
-# tiny: to see that a benchmark runs.
+# tiny: only to try whether a benchmark runs.
 SIZES = {"tiny": Size(64, 256, 4, 1), "small": Size(256, 1024, 4, 3), "base": Size(512, 2048, 8, 6)}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cases of a run have in common."""
+    """The settings that all cases of a run share."""
 
-    directory: Path | None  # of Multi30k; None: the bundled corpus
+    directory: Path | None  # the folder of Multi30k; None: the bundled corpus
     size: Size
     device: str  # cpu or cuda
     threads: int
 
     @property
     def compiler(self) -> str:
-        """The backend of torch.compile: on a CPU, where compiled training is slower, one that finds faults quickly."""
+        """The backend of torch.compile. On a CPU compiled training is slower, so a backend that starts fast is used."""
         return "inductor" if self.device == "cuda" else "aot_eager"
 
     def wait(self) -> None:
-        """Until the GPU has done what it was asked for."""
+        """Waits until the GPU has finished its work."""
         if self.device == "cuda":
             torch.cuda.synchronize()
 
@@ -80,7 +80,7 @@ class Setting:
 
 
 def vocabulary(directory: Path | None) -> int:
-    """8,000 pieces; the bundled corpus has not so many."""
+    """The size of the vocabulary: 8,000 pieces, or 2,000 for the bundled corpus, which has fewer."""
     return VOCABULARY if directory else 2000
 
 
@@ -88,7 +88,7 @@ def settings(directory: Path | None) -> tuple[DataSettings, TokenizerSettings]:
     """Multi30k in `directory`, or the bundled corpus, and a joint tokenizer."""
     composed = compose("data=multi30k" if directory else "data=toy", f"data.batch_tokens={BATCH_TOKENS}")
     data = composed["data"] | {"extra_tests": {}}
-    if directory:  # as it is: nothing is fetched
+    if directory:  # without sha256, nothing is downloaded
         names = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
         data |= {split: str(directory / name) for split, name in names.items()} | {"sha256": {}}
     tokenizer = composed["tokenizer"] | {"vocabulary_size": vocabulary(directory)}
@@ -101,7 +101,7 @@ def prepared(directory: Path | None) -> TranslationData:
 
 
 def config(size: Size, vocabulary: int) -> ModelConfig:
-    """The model of all comparisons: dropout everywhere."""
+    """The model of all comparisons, with dropout everywhere."""
     sizes = f"model.dim={size.dim}", f"model.heads={size.heads}", f"model.layers={size.layers}"
     parts = "encoder.self_attention", "decoder.self_attention", "decoder.cross_attention", "feed_forward"
     dropout = [f"model.{part}.dropout={DROPOUT}" for part in parts]
@@ -114,8 +114,7 @@ def config(size: Size, vocabulary: int) -> ModelConfig:
 
 
 def precisions(device: str, asked: list[str] | None) -> tuple[str, ...]:
-    """What was asked for (None: all) and is worth measuring here: bf16 only where the device has instructions for it;
-    else stderr says so."""
+    """The `asked` precisions (None: all) without bf16 if the device has no instructions for it; stderr then says so."""
     chosen = tuple(name for name in PRECISIONS if asked is None or name in asked)
     if "bf16" in chosen and (why := find_hardware(device).why_slow("bf16")):
         print(f"bf16 is left out: {why}", file=sys.stderr)
@@ -134,10 +133,10 @@ def _call(connection: Any, function: Callable[..., Any], arguments: tuple[Any, .
 
 
 def alone(function: Callable[..., Any], *arguments: Any, threads: int) -> Any:
-    """What a function returns in a process of its own, so that no measurement inherits memory or settings.
+    """Runs a function in its own process, so that no measurement inherits memory or settings; returns its result.
 
-    It is forked, where the system can, from one that has done nothing but import: most of a short measurement would be
-    the imports. Raises RuntimeError if it fails: in one line, after its traceback.
+    If the system can fork, the process is forked from one that has already imported everything, because imports would
+    take most of a short measurement. If it fails, raises RuntimeError with one line, after printing the traceback.
     """
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if can_fork else "spawn")

@@ -1,9 +1,9 @@
-"""How well confidence tells bad translations from good ones: python benchmarks/confidence.py CHECKPOINT PREFIX
+"""How well confidence separates bad translations from good ones: python benchmarks/confidence.py CHECKPOINT PREFIX
 
-PREFIX.de and PREFIX.en (the languages of the model; also .gz, or a table) hold sentences and their references. Bad are
-the sentences in the worst quarter by sentence chrF, and the words that a translation does not share with its reference
-in the same order. An AUROC is the probability that a bad one has less confidence than a good one: 0.5 by chance, 1 at
-best.
+PREFIX.de and PREFIX.en (the languages of the model; also .gz, or a table) have sentences and their references. These
+count as bad: the sentences in the worst quarter by sentence chrF, and the words that a translation does not share with
+its reference in the same order. An AUROC is the probability that a bad one has less confidence than a good one: 0.5 by
+chance, 1 at best.
 """
 
 import argparse
@@ -23,8 +23,9 @@ from transformer.inference.settings import TranslatorSettings
 
 
 def auroc(confidences: Sequence[float], is_bad: Sequence[bool]) -> float:
-    """The probability that a bad one has less confidence than a good one, where a tie counts half: from the sum of the
-    good ones' ranks (Mann and Whitney 1947); equal ones share the mean of their ranks. nan if all are good, or bad."""
+    """The probability that a bad one has less confidence than a good one; a tie counts half. It is computed from the
+    sum of the good ones' ranks (Mann and Whitney 1947); equal ones get the mean of their ranks. nan if all are good, or
+    all are bad."""
     order = sorted(range(len(confidences)), key=confidences.__getitem__)
     ranks, start = [0.0] * len(order), 0
     for end in range(1, len(order) + 1):
@@ -38,13 +39,13 @@ def auroc(confidences: Sequence[float], is_bad: Sequence[bool]) -> float:
 
 
 def worst_quarter(scores: Sequence[float]) -> list[bool]:
-    """Which scores are among the lowest quarter: none that others beyond it have, too."""
+    """Which scores are in the lowest quarter; a score at its border does not count."""
     limit = sorted(scores)[len(scores) // 4]
     return [score < limit for score in scores]
 
 
 def is_missing(words: Sequence[str], reference: Sequence[str]) -> list[bool]:
-    """Which of the words are in none of the blocks that both sentences share, in their order."""
+    """Which words are in none of the blocks that both sentences share in the same order."""
     blocks = SequenceMatcher(None, words, reference, autojunk=False).get_matching_blocks()
     matched = {block.a + offset for block in blocks for offset in range(block.size)}
     return [place not in matched for place in range(len(words))]

@@ -1,13 +1,13 @@
-"""What control costs and what inputs as people type them do: python benchmarks/control.py CHECKPOINT PREFIX
+"""BLEU with kept strings, with a glossary, and for typed variants: python benchmarks/control.py CHECKPOINT PREFIX
 
-PREFIX.de and PREFIX.en (the languages of the model; also .gz, or a table) hold sentences and their references, which
-the model has not seen. Every row is BLEU (sacrebleu) of beam search's translations:
+PREFIX.de and PREFIX.en (the languages of the model; also .gz, or a table) have sentences and their references, which
+the model has not seen. Every row is BLEU (sacrebleu) of translations by beam search:
 
 - kept strings: with placeholders, and without;
-- variants of the sources (without marks at their ends, in small letters, the lines of one word alone), each as it is
-  and in a treatment that a user could give it (a full stop put behind it, a capital at its beginning);
-- a glossary: of words that the test's pairs translate into each other, the `--terms` rarest. A term is used if the
-  translation has it as often as its source.
+- variants of the sources (without punctuation at their ends, in small letters, only the lines of one word), each
+  unchanged and with a remedy of a user (a full stop added at the end, a capital at the beginning);
+- a glossary: the `--terms` rarest words that translate each other in the test's pairs. A term is used if the
+  translation contains it.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def without_end(text: str) -> str:
 
 
 def rare_terms(pairs: Sequence[Pair], count: int) -> dict[str, str]:
-    """Source words, as they stand in the text, and the words of the references that translate them, rarest first."""
+    """Source words, as they are written in the text, and their translations in the references, rarest first."""
     alignments = word_alignments(pairs)
     dictionary, terms = Dictionary(pairs, alignments), dict[str, str]()
     for pair, links in zip(pairs, alignments, strict=True):
@@ -53,8 +53,8 @@ def rare_terms(pairs: Sequence[Pair], count: int) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, help="a run's folder, .safetensors or .ckpt")
-    parser.add_argument("prefix", help="of the files with the sentences and their references")
-    parser.add_argument("--terms", type=int, default=500, help="of the glossary (default: 500)")
+    parser.add_argument("prefix", help="the PREFIX of the files with the sentences and their references")
+    parser.add_argument("--terms", type=int, default=500, help="the number of terms of the glossary (default: 500)")
     parser.add_argument("--source", help="the language of the sentences, for a model of several directions")
     arguments = parser.parse_args()
     settings = TranslatorSettings(source_language=arguments.source)

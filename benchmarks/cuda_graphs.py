@@ -1,8 +1,8 @@
-"""Training with CUDA graphs: updates that are recorded once and then started by one call instead of a thousand.
+"""Training with CUDA graphs: updates are recorded once and then started by one call instead of a thousand.
 
 A graph has one shape. So batches are padded to one of four widths, and all batches of a width have as many rows as the
-budget of tokens allows: the padding costs time, but is not counted. The project's model in a plain loop, as the peers
-have it. On a CPU, where there are no graphs, the same updates run as they are.
+limit of tokens allows; padding takes time, but its tokens are not counted. The project's model runs in a plain loop,
+like the peers. A CPU has no graphs and runs the same updates without them.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ from transformer.kernels.linear_cross_entropy import linear_cross_entropy
 from transformer.machine import MachineSettings
 from transformer.model.masks import padding_mask
 
-# A width is that of the longest pair of so large a share of all, as a multiple of 8, which matrix units ask for.
+# These shares of all pairs fit into the four widths. Widths are multiples of 8, which matrix units need.
 SHARES, MULTIPLE = (0.5, 0.8, 0.95, 1.0), 8
-# Updates before recording: memory is taken and kernels are chosen.
+# Updates before recording: they allocate memory and choose kernels.
 BEFORE_RECORDING = 3
 
 
@@ -56,15 +56,15 @@ def shaped_batches(setting: Setting, count: int) -> list[Batch]:
 
 
 def recorded(update: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Callable[[], Tensor]:
-    """The update as a graph (torch's notes on CUDA, "Whole-network capture"). It reads and writes the same memory at
-    every call, the loss that it returns too."""
+    """The update as a graph (torch's notes on CUDA, "Whole-network capture"). Every call reads and writes the same
+    memory, also for the loss that it returns."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
         for _ in range(BEFORE_RECORDING):
             update()
     torch.cuda.current_stream().wait_stream(aside)
-    optimizer.zero_grad()  # the gradients of a graph lie in its own memory
+    optimizer.zero_grad()  # the gradients of a graph are in its own memory
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         loss = update()
@@ -77,9 +77,9 @@ def recorded(update: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> 
 
 
 def graphs(setting: Setting, steps: int, precision: str) -> Row:
-    """As `peers.peer`; the peak of memory counts what the graphs keep for themselves."""
+    """As `peers.peer`; the peak of memory includes the memory of the graphs."""
     device, on_gpu = setting.device, setting.device == "cuda"
-    configure_torch(MachineSettings(setting.threads, None, None), device)  # as the project itself
+    configure_torch(MachineSettings(setting.threads, None, None), device)  # as in the project
     torch.manual_seed(1)
     model = Transformer(config(setting.size, vocabulary(setting.directory))).to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, (0.9, 0.98), fused=on_gpu, capturable=on_gpu)

@@ -1,11 +1,11 @@
-"""Decoding a whole file: sentences a second, every hypothesis held to the same length, so that all do the same work.
+"""Decoding a whole file: sentences a second, with all hypotheses of the same length, so that all do the same work.
 
-A fresh model of the project (what it says does not matter), exported for CTranslate2, and transformers' MarianMT of its
-size. The forced length is the mean length of the references. Each decoder makes one step more, for the end symbol:
-CTranslate2, which ends without one at its limit, has a limit one higher. All are given ids; the project also makes
-texts of what it finds. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens of it, on
-a GPU of 8,192; as many of these are decoded at a time as there are threads, on a GPU one. transformers gets batches of
-64 sentences sorted by length.
+An untrained model of the project (its translations do not matter), exported for CTranslate2, and transformers' MarianMT
+of the same size. The forced length is the mean length of the references. Each decoder makes one more step for the end
+symbol; CTranslate2 ends without one at its limit, so its limit is one higher. The inputs are ids; the project also
+decodes its results to text. The project and CTranslate2 get the whole file and make batches of 2,048 source tokens, on
+a GPU of 8,192. On a CPU each thread decodes a batch, on a GPU one batch is decoded at a time. transformers gets batches
+of 64 sentences sorted by length.
 """
 
 import importlib.util
@@ -56,13 +56,13 @@ def fresh(setting: Setting) -> Translator:
     return Translator(Transformer(config(setting.size, vocabulary(setting.directory))).eval(), tokenizers, ("de", "en"))
 
 
-# From the ids of texts and the forced length to the lengths of all hypotheses of each.
+# Takes the ids of texts and the forced length; returns the lengths of all hypotheses of each text.
 Decode = Callable[[list[list[int]], int], list[list[int]]]
 
 
 def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
-    """Sentences a second of the whole file, decoded for the second time; and how many lengths are wrong. The first time
-    memory is taken from the system, and a GPU chooses kernels by shape."""
+    """Sentences a second when the whole file is decoded for the second time, and the number of wrong lengths. The first
+    time allocates memory, and a GPU chooses kernels by shape."""
     batches = corpus_batches(setting.directory, sentences)
     ids = [one for _, of_batch, _ in batches for one in of_batch]
     length = round(statistics.mean(length for _, _, length in batches))
@@ -77,7 +77,7 @@ def timed(decode: Decode, setting: Setting, sentences: int) -> Row:
 
 
 def loaded(setting: Setting, precision: str) -> Translator:
-    """A fresh model, from a file, as users have it."""
+    """An untrained model, loaded from a file as by users."""
     with tempfile.TemporaryDirectory() as folder:
         fresh(setting).save(Path(folder, "fresh.safetensors"))
         translator = Translator.load(Path(folder, "fresh.safetensors"), setting.device, precision)
@@ -86,7 +86,7 @@ def loaded(setting: Setting, precision: str) -> Translator:
 
 
 def ours(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:
-    """Without `scores` greedy search leaves the softmax out, as translate.py does."""
+    """Without `scores` greedy search computes no softmax, as in translate.py."""
     names = {"float32": "float32", "bf16": "bfloat16"}
     translator = loaded(setting, names[precision])
     translator.greedy_scores = scores
@@ -100,13 +100,13 @@ def ours(setting: Setting, sentences: int, beam: int, precision: str, scores: bo
 
 
 def ours_scores(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    """With the score of each hypothesis, as `Translator.n_best` gives them."""
+    """With the score of each hypothesis, as in `Translator.n_best`."""
     return ours(setting, sentences, beam, precision, scores=True)
 
 
 def ctranslate2(setting: Setting, sentences: int, beam: int, precision: str, scores: bool = False) -> Row:
-    """On a CPU as many workers as threads, which is its fastest way with a file. It sorts the sentences by itself.
-    Without `scores` greedy search can leave the softmax out."""
+    """On a CPU it has as many workers as threads, which is fastest for a file. It sorts the sentences itself. Without
+    `scores` greedy search needs no softmax."""
     import ctranslate2
 
     from transformer.tools.export.formats import ExportSettings
@@ -144,15 +144,15 @@ def ctranslate2_scores(setting: Setting, sentences: int, beam: int, precision: s
 
 
 def ctranslate2_mkl(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    """Multiplying by MKL, which it takes by itself on Intel's processors only."""
-    os.environ["CT2_USE_MKL"] = "1"  # read when it is imported, which is in this process only
+    """Multiplying with MKL, which is its default only on Intel's processors."""
+    os.environ["CT2_USE_MKL"] = "1"  # read when it is imported, which happens only in this process
     return ctranslate2(setting, sentences, beam, precision)
 
 
 def transformers(setting: Setting, sentences: int, beam: int, precision: str, **switches: Any) -> Row:
-    """`switches` are those of its `generate`."""
+    """`switches` are arguments of its `generate`."""
     torch.manual_seed(1)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # and no TF32, as the project
+    torch.backends.cuda.enable_cudnn_sdp(False)  # and no TF32, as in the project
     model: Any = marian(setting.size, vocabulary(setting.directory)).eval().to(setting.device)
     if precision == "bf16":
         model = model.bfloat16()
@@ -173,7 +173,7 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str, **
                 do_sample=False,
                 **switches,
             )
-            # Begins with the start symbol; the last token is forced to be the end symbol.
+            # The result begins with the start symbol; the last token is forced to be the end symbol.
             lengths += (found[:, 1:] != EOS).sum(dim=1).view(-1, beam).tolist()
         return lengths
 
@@ -181,7 +181,7 @@ def transformers(setting: Setting, sentences: int, beam: int, precision: str, **
 
 
 def transformers_compiled(setting: Setting, sentences: int, beam: int, precision: str) -> Row:
-    """With a cache of fixed size `generate` compiles the model by itself, on a GPU."""
+    """With a cache of fixed size, `generate` compiles the model on a GPU."""
     return transformers(setting, sentences, beam, precision, cache_implementation="static")
 
 
@@ -210,12 +210,12 @@ GPU_PRECISIONS = {
     "transformers": ("float32", "bf16"),
     "transformers-compiled": ("bf16",),
 }
-# Only for GPUs, unless asked for.
+# On a CPU only with --systems.
 FOR_GPUS = ("transformers-compiled",)
 
 
 def compared(systems: list[str] | None, device: str, asked: list[str] | None) -> list[tuple[str, str, int]]:
-    """What can be measured here of the systems and precisions that were asked for: (system, precision, beam)."""
+    """The cases to measure, among the given systems and precisions: (system, precision, beam)."""
     here, modes_of = precisions(device, asked), GPU_PRECISIONS if device == "cuda" else CPU_PRECISIONS
     chosen = [name for name in modes_of if (systems is None or name in systems)]
     if device == "cpu" and systems is None:
@@ -242,6 +242,6 @@ def _latency(setting: Setting) -> dict[str, float]:
 
 
 def latency(setting: Setting) -> dict[str, float]:
-    """Milliseconds for one sentence by beam search, held to the mean length of the references of 64 like it: the first
-    after loading, and the median of those after it."""
+    """Milliseconds for one sentence by beam search, with the mean length of the references of 64 similar sentences: for
+    the first after loading, and the median of the others."""
     return alone(_latency, setting, threads=setting.threads)  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
 """How time and memory grow: with batch tokens, sentence length, vocabulary and the size of the corpus.
 
-Time is that of the processor, all threads together, which other work on the machine hardly changes. Each series is
-drawn on logarithmic axes with its exponent: the slope of the line, 1 for what grows in proportion.
+Time is processor time, of all threads together: other work of the machine hardly changes it. Each series is drawn on
+logarithmic axes with its exponent, the slope of the line: 1 means proportional growth.
 """
 
 import math
@@ -31,14 +31,14 @@ from transformer.machine import MachineSettings
 from transformer.training.throughput import peak_memory
 
 STEPS = 5
-# What a series changes, and what stays: batch tokens, sentence length, vocabulary.
+# Each series changes one of batch tokens, sentence length and vocabulary.
 SERIES = {
     "batch tokens": [(tokens, 16, 8000) for tokens in (1024, 2048, 4096, 8192, 16384)],
     "sentence length": [(4096, length, 8000) for length in (16, 64, 256, 1024)],
     "vocabulary": [(4096, 16, size) for size in (2000, 8000, 32000, 128000)],
 }
 MEASURES = {"seconds": "processor seconds", "memory_mb": "memory in MB"}
-COLUMNS = 4  # of the picture, so that it can be read on a page
+COLUMNS = 4  # columns of the picture, so that it is readable on a page
 CORPUS = (10_000, 100_000, 1_000_000, 5_000_000)
 
 
@@ -62,7 +62,7 @@ def step(tokens: int, length: int, size: int, threads: int) -> Row:
 
 
 def decode(length: int, threads: int) -> Row:
-    """Seconds for eight sentences of one length by a beam of 5, as many tokens out as in."""
+    """Seconds for eight sentences of one length with a beam of 5, with as many target tokens as source tokens."""
     configure_torch(MachineSettings(threads, None, None), "cpu", is_packed=True)
     from transformer.inference.search import search
     from transformer.inference.translator import BEAM
@@ -85,14 +85,14 @@ def decode(length: int, threads: int) -> Row:
 
 
 def exponent(sizes: list[int], values: list[float]) -> float:
-    """The slope of log(value) against log(size) over the upper half, where what is constant no longer counts."""
+    """The slope of log(value) against log(size) over the upper half, where constant costs matter little."""
     xs, ys = [[math.log(v) for v in side[len(side) // 2 - 1 :]] for side in (sizes, values)]
     return statistics.linear_regression(xs, ys).slope
 
 
 def curves(rows: list[Row]) -> Iterator[tuple[str, dict[str, list[tuple[int, float]]], dict[str, float]]]:
-    """Of each series its (size, value) pairs and its exponent, by measure. A decoder of short sentences needs no more
-    memory than its start took: such a point has no place on logarithmic axes."""
+    """The (size, value) pairs and the exponent of each series, by measure. Points with value 0 are left out, because
+    they have no place on logarithmic axes: a decoder of short sentences needs no further memory."""
     for series in dict.fromkeys(row["series"] for row in rows):
         shown = {
             key: [(row["size"], row[key]) for row in rows if row["series"] == series and row[key] > 0]
@@ -108,7 +108,7 @@ def _short(value: float, _: object = None) -> str:
 
 
 def draw(rows: list[Row], picture: Path) -> None:
-    """Each series with its measures one above the other, on logarithmic axes."""
+    """Draws each series, with its measures one above the other, on logarithmic axes."""
     found = list(curves(rows))
     lines = len(MEASURES) * math.ceil(len(found) / COLUMNS)
     figure = Figure(figsize=(3 * COLUMNS, 2.5 * lines), layout="constrained")
@@ -133,7 +133,7 @@ def draw(rows: list[Row], picture: Path) -> None:
 
 
 def write_corpus(pairs: int, directory: Path | None, folder: Path) -> None:
-    """Drawn with repetition from the training pairs, with a number added."""
+    """Writes pairs that are drawn from the training pairs with repetition, each with a number added."""
     lines, draw = [f"{source}\t{target}" for source, target in settings(directory)[0].read("train")], random.Random(1)
     with (folder / "train.tsv").open("w", encoding="utf-8") as file:
         for number in range(pairs):
@@ -147,14 +147,14 @@ def open_corpus(directory: Path | None, folder: Path) -> TranslationData:
 
 
 def prepare(directory: Path | None, folder: Path) -> Row:
-    """Processor seconds and peak memory from text files to the first batch, the tokenizer trained anew."""
+    """Processor seconds and peak memory from text files to the first batch, with the training of the tokenizer."""
     started = time.process_time()
     next(iter(open_corpus(directory, folder).loader("train")))
     return {"seconds": time.process_time() - started, "memory_mb": peak_memory() / 1e6}
 
 
 def resume(directory: Path | None, folder: Path) -> Row:
-    """The same from the tenth batch of the second epoch on, with the tokenizer and the ids that `prepare` has left."""
+    """The same for the tenth batch of the second epoch, with the tokenizer and the ids of `prepare` in the cache."""
     started = time.process_time()
     data = open_corpus(directory, folder)
     loader = data.loader("train")
@@ -164,20 +164,20 @@ def resume(directory: Path | None, folder: Path) -> Row:
 
 
 def order(directory: Path | None, folder: Path) -> Row:
-    """Forming and shuffling the batches of an epoch, in a process that holds the ids already."""
+    """Forming and shuffling the batches of an epoch, in a process that has already opened the ids."""
     sampler = TokenBudgetSampler(open_corpus(directory, folder).split("train"), BATCH_TOKENS, seed=1, shuffle=True)
     started = time.process_time()
     list(sampler)
     return {"seconds": time.process_time() - started, "memory_mb": peak_memory() / 1e6}
 
 
-# What a corpus of so many pairs costs, each in a process of its own; the first leaves what the others read.
+# The measurements for a corpus of each size, each in its own process; the first one fills the cache for the others.
 STAGES = (prepare, order, resume)
 
 
 def main(directory: Path | None, threads: int, save: Callable[[list[Row]], None], picture: Path | None) -> None:
-    """Measures all series; prints a line each and draws the picture where asked. `save` gets all rows so far after each
-    measurement, because all together take half an hour."""
+    """Measures all series; prints a line for each, and draws the `picture` if it is given. `save` gets all rows so far
+    after each measurement, because all together take half an hour."""
     work = [
         (name, sizes[("batch tokens", "sentence length", "vocabulary").index(name)], step, (*sizes, threads))
         for name in SERIES

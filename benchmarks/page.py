@@ -1,6 +1,6 @@
-"""A page that translates, in headless Chromium, beside PyTorch with the same (rounded) weights on the same sentences.
+"""A page that translates, in headless Chromium, and PyTorch with the same (rounded) weights, on the same sentences.
 
-Both are measured in turn, one sentence after another and greedily. The page has one thread, PyTorch all.
+Both are measured in turns, greedily and one sentence after another. The page has one thread, PyTorch has all.
 """
 
 import statistics
@@ -29,7 +29,7 @@ from transformer.tools.page.export import rounded
 GREEDY = replace(BEAM, method="greedy")
 SENTENCES = 100
 WAIT_FOR_TRANSLATION = "() => !document.getElementById('panels').hidden"
-# Target tokens per second, the end symbol of each sentence counted.
+# Target tokens per second, with the end symbol of each sentence.
 TRANSLATE = """async texts => {
   const start = performance.now();
   let tokens = 0;
@@ -39,7 +39,7 @@ TRANSLATE = """async texts => {
   }
   return 1000 * tokens / (performance.now() - start);
 }"""
-# What a user of PyTorch waits for: a new process that loads the file and translates a sentence.
+# A new process that loads the file and translates a sentence, for the waiting time of a user of PyTorch.
 FIRST = """\
 import sys
 from transformer import Translator
@@ -66,7 +66,7 @@ def main(run: Path, directory: Path | None, runs: int) -> list[Row]:
         page, file = Path(folder, "page.html"), Path(folder, "translator.safetensors")
         export(translator, ExportSettings("page", "int8", str(page), texts[0]))
         translator.save(file)
-        translator = Translator.load(file)  # as users have it, with packed weights
+        translator = Translator.load(file)  # with packed weights, as for users
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
 
         def in_browser() -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The peers, torch.nn.Transformer and transformers' MarianMT of the project's size, and a plain loop that trains
+"""The peers (torch.nn.Transformer and transformers' MarianMT in the project's size), and a plain loop for training
 them."""
 
 import contextlib
@@ -17,24 +17,24 @@ from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.device import compiles_kernel_per_shape
 from transformer.model.positions import sinusoidal_table
 
-# Steps before the clock starts; compiling for changing shapes takes more of them.
+# Steps before the clock starts; more if the model is compiled for changing shapes.
 WARM_UP, COMPILING = 5, 30
 
 
 def batches(setting: Setting, count: int, precision: str) -> list[Batch]:
-    """The first batches of the first epoch: those that the project trains on too in this precision."""
+    """The first batches of the first epoch: the same as the project's in this precision."""
     split = prepared(setting.directory).split("train")
     is_bucketed = compiles_kernel_per_shape(setting.device, "bf16-mixed" if precision == "bf16" else "32-true")
     buckets = length_buckets(split.longest + 1) if is_bucketed else None
     sampler = TokenBudgetSampler(split, BATCH_TOKENS, 1, shuffle=True, buckets=buckets)
     dataset = PairDataset(split, buckets)
     found = [dataset[indices] for indices, _ in zip(sampler, range(count), strict=False)]
-    # A small corpus begins again.
+    # The batches of a small corpus are repeated.
     return (found * math.ceil(count / len(found)))[:count]
 
 
 class TorchTransformer(nn.Module):
-    """torch.nn.Transformer with what it lacks: embeddings, positions and the projection to logits."""
+    """torch.nn.Transformer with its missing parts: embeddings, positions and the projection to logits."""
 
     def __init__(self, size: Size, vocabulary: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def on(device: str, batch: Batch) -> Batch:
 
 
 def learn(model: nn.Module, logits: Tensor, batch: Batch, optimizer: torch.optim.Optimizer) -> Tensor:
-    """One update of a peer as its users write it; returns the loss."""
+    """One update of a peer, in the usual form; returns the loss."""
     loss = functional.cross_entropy(
         logits.float().flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
     )
@@ -113,7 +113,7 @@ def learn(model: nn.Module, logits: Tensor, batch: Batch, optimizer: torch.optim
 
 
 def timed(update: Callable[[Batch], Tensor], work: list[Batch], warm_up: int, setting: Setting) -> Row:
-    """Target tokens a second of the updates after the first `warm_up`, one for each batch; they return the loss."""
+    """Target tokens a second of the updates after the first `warm_up`; `update` takes a batch and returns the loss."""
     tokens = sum(int((batch.labels != PAD).sum()) for batch in work[warm_up:])
     started, losses = 0.0, []
     for index, batch in enumerate(work):
@@ -128,10 +128,10 @@ def timed(update: Callable[[Batch], Tensor], work: list[Batch], warm_up: int, se
 
 
 def peer(system: str, setting: Setting, steps: int, precision: str, matmul: str) -> Row:
-    """A plain training loop; the batches lie ready on the device."""
+    """A plain training loop; the batches are already on the device."""
     if matmul != "default":
         torch.set_float32_matmul_precision(matmul)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # as the project (`configure_torch`): a plan for every new shape
+    torch.backends.cuda.enable_cudnn_sdp(False)  # as in `configure_torch`: cuDNN would make a plan for every new shape
     torch.manual_seed(1)
     pieces, device = vocabulary(setting.directory), setting.device
     is_marian, is_compiled = system.startswith("transformers"), system.endswith("-compiled")

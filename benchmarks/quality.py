@@ -1,9 +1,9 @@
-"""Time to quality: minutes until validation BLEU first reaches each target, trained from the beginning.
+"""Time to quality: minutes of training until validation BLEU first reaches each target.
 
-Every system is a process of its own that trains, validates now and then and prints a line for each validation:
+Every system is a separate process that trains, validates regularly and prints a line for each validation:
 `scripts/train.py` as users run it, and the trainers of quality_peers.py. The clock starts with the process, so imports
-and validations count, but not the tokenizer and the ids, which all systems share and which are made before. A run ends
-when it has reached the highest target, or at the time limit.
+and validations count; the tokenizer and the ids, which all systems share, are made before. A run ends when it has
+reached the highest target, or at the time limit.
 """
 
 import importlib.util
@@ -28,7 +28,7 @@ from benchmarks.quality_peers import LEARNING_RATES
 from transformer.cli.compose import compose
 
 SYSTEMS = ("ours", *LEARNING_RATES)
-# How the project is run: with Multi30k as users run it, and in short on the bundled corpus.
+# The settings of the project: with Multi30k the same as for users; a short form for the bundled corpus.
 PRESET = ("experiment=multi30k_cpu",)
 SHORT = (
     *("trainer=cpu", "model.dim=64", "model.layers=1", "model.feed_forward.dim=256", "tokenizer.vocabulary_size=2000"),
@@ -36,12 +36,12 @@ SHORT = (
     *("training.schedule=inverse_square_root", "trainer.max_steps=200", "training.validate_every=200"),
 )
 VALIDATED = re.compile(r"^step .* BLEU ([\d.]+) +validated in ([\d.]+) s +([\d,]+) target tokens/s")
-# Of what a failed process has said, the last so many lines are shown.
+# If a process fails, this number of its last lines is shown.
 SHOWN_LINES = 20
 
 
 def compared(systems: list[str] | None, factors: list[float]) -> list[tuple[str, float]]:
-    """What can be measured here of what was asked for: (system, factor of its usual learning rate)."""
+    """The cases to measure: (system, factor of its usual learning rate)."""
     chosen = [name for name in SYSTEMS if systems is None or name in systems]
     if "transformers" in chosen and not all(map(importlib.util.find_spec, ("transformers", "accelerate"))):
         print("transformers is left out: pip install transformers accelerate", file=sys.stderr)
@@ -50,14 +50,14 @@ def compared(systems: list[str] | None, factors: list[float]) -> list[tuple[str,
 
 
 def usual_learning_rate(system: str, settings: list[str]) -> float:
-    """The project's stands in its preset."""
+    """The learning rate of a system; that of the project is in its preset."""
     if system == "ours":
         return float(compose(*settings)["training"]["learning_rate"])
     return LEARNING_RATES[system]
 
 
 def command(system: str, learning_rate: float, directory: Path | None, settings: list[str]) -> list[str]:
-    """`settings` are those of the project, which the peers take over as far as they have them."""
+    """`settings` are those of the project; the peers use those that they have."""
     if system == "ours":
         own = [*([f"data.directory={directory}"] if directory else []), f"training.learning_rate={learning_rate}"]
         return [sys.executable, str(PROJECT / "scripts" / "train.py"), *settings, *own, "test=false"]
@@ -66,7 +66,7 @@ def command(system: str, learning_rate: float, directory: Path | None, settings:
 
 
 def watch(process_command: list[str], targets: Sequence[float], minutes: float) -> Row:
-    """Runs a system until it has reached all targets, or its time is over. Raises RuntimeError if it fails itself."""
+    """Runs a system until it has reached all targets, or its time is over. Raises RuntimeError if it fails."""
     before, started = os.times(), time.perf_counter()
     curve: list[tuple[float, float]] = []  # minutes and BLEU
     validating, speed, output = 0.0, 0.0, []
@@ -102,7 +102,7 @@ def watch(process_command: list[str], targets: Sequence[float], minutes: float) 
 
 
 def table(rows: list[Row], targets: Sequence[float]) -> Table:
-    """The median of the seeds; — where a seed has not reached a target."""
+    """The median of the seeds; — if a seed has not reached a target."""
     shown = Table("system", "learning rate", box=SIMPLE)
     for column in (*(f"minutes to {target:g}" for target in targets), "validating", "best BLEU", "tokens/s", "cores"):
         shown.add_column(column, justify="right")
@@ -134,8 +134,8 @@ def main(
     validate_every: int | None,
     save: Callable[[list[Row]], None],
 ) -> None:
-    """Prints a table. `directory` None: the short form; `validate_every` None: as often as the preset says. `save` gets
-    all rows so far after each run, because a run may take half an hour."""
+    """Prints a table. `directory` None: the short form; `validate_every` None: as in the preset. `save` gets all rows
+    so far after each run, because a run may take half an hour."""
     directory = directory and directory.resolve()
     settings = [*(PRESET if directory else SHORT), f"machine.threads={threads}"]
     settings += ["trainer.accelerator=gpu"] if device == "cuda" else []
@@ -144,7 +144,7 @@ def main(
     for split in ("train", "validation"):
         data.split(split)
     rows: list[Row] = []
-    for seed in range(1, runs + 1):  # turn by turn, so that what slows the machine slows all
+    for seed in range(1, runs + 1):  # in turns, so that other work of the machine slows all systems
         for system, factor in cases:
             learning_rate = factor * usual_learning_rate(system, settings)
             name = f"{system}, learning rate {learning_rate:g}, seed {seed}"

@@ -1,10 +1,10 @@
-"""What `quality` compares the project with: two trainers as their users write them.
+"""The peers of `quality`: two trainers in their usual form.
 
 python -m benchmarks.quality_peers torch|transformers LEARNING_RATE FOLDER_OF_MULTI30K|- SETTINGS_OF_TRAIN.PY …
 
-Both train a model of the project's size with its tokenizer, in bf16 where the machine has instructions for it, for as
-many steps as the project with as many pairs in a step, and translate the validation set as often, greedily. They print
-a line at each validation, as `scripts/train.py` does.
+Both train a model of the project's size with its tokenizer, in bf16 if the machine has instructions for it. They take
+as many steps as the project with as many pairs per step, and translate the validation set as often, greedily. They
+print a line at each validation, like `scripts/train.py`.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ VALIDATION_SENTENCES, MAX_LENGTH = 64, 128
 
 @dataclass(frozen=True)
 class Plan:
-    """What the peers take over from the project's settings."""
+    """The part of the project's settings that the peers use."""
 
     data: TranslationData
     size: Size
@@ -48,7 +48,7 @@ class Plan:
     bf16: bool
 
     def batches(self, split: str) -> tuple[PairDataset, TokenBudgetSampler]:
-        """As the project's own: where it pads the pairs of training to few lengths, so do these."""
+        """The same batches as the project's, also padded to few lengths if the project does that."""
         pairs, buckets = self.data.split(split), self.data.buckets(split)
         sampler = TokenBudgetSampler(
             pairs, self.data.settings.batch_tokens, self.seed, shuffle=split == "train", buckets=buckets
@@ -78,14 +78,14 @@ def read_plan(directory: Path | None, overrides: list[str]) -> Plan:
 
 
 class Progress:
-    """Prints the line of a validation; the speed is that of training alone."""
+    """Prints the line of a validation; the speed is that of training without validation."""
 
     def __init__(self, data: TranslationData) -> None:
         self.tokenizer, self.references = data.target_tokenizer, [target for _, target in data.text_pairs("validation")]
         self.started, self.validating = time.perf_counter(), 0.0
 
     def bleu(self, hypotheses: list[list[int]]) -> float:
-        """Of ids with all that a decoder leaves around them."""
+        """BLEU of ids from a decoder, which may have special ids and ids after the end."""
         cut = [ids[: ids.index(EOS)] if EOS in ids else ids for ids in hypotheses]
         texts = [self.tokenizer.decode([id for id in ids if id not in (BOS, PAD)]) for ids in cut]
         return score(texts, self.references, "en", ["bleu"])["bleu"]
@@ -140,7 +140,7 @@ def epochs(plan: Plan) -> Iterator[Batch]:
 
 
 def translate(model: TorchTransformer, plan: Plan) -> list[list[int]]:
-    """The validation set in its order."""
+    """The translations of the validation set, in its order."""
     translations: dict[int, list[int]] = {}
     dataset, sampler = plan.batches("validation")
     for index in sampler:
@@ -151,7 +151,7 @@ def translate(model: TorchTransformer, plan: Plan) -> list[list[int]]:
 
 @torch.no_grad()
 def greedy(model: TorchTransformer, batch: Batch) -> Tensor:
-    """Every step computes the whole target again: this is how it is written without a cache."""
+    """Greedy search without a cache: every step computes the whole target again."""
     hidden = None if batch.source_visible is None else ~batch.source_visible
     memory = model.body.encoder(model.embed(batch.source), src_key_padding_mask=hidden)
     ids = torch.full((len(batch.source), 1), BOS, device=batch.source.device)
@@ -179,8 +179,8 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
     tokens_per_epoch = sum(len(example["labels"]) for example in train)
 
     def scores(predicted: Any) -> dict[str, float]:
-        """The Trainer groups the validation set by length too: the labels tell which sentence a prediction is of. It
-        pads them with -100, and with PAD up to the length that generated texts may have."""
+        """The Trainer also sorts the validation set by length, so sentences are identified by their labels. It pads
+        labels with -100, and with PAD up to the largest length of generated texts."""
         translations = {
             tuple(labels[labels > PAD].tolist()): ids
             for labels, ids in zip(predicted.label_ids, predicted.predictions.clip(PAD).tolist(), strict=True)
@@ -193,7 +193,7 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
             progress.show(state.global_step, metrics["eval_bleu"], metrics["eval_runtime"], tokens)
 
     def padded(rows: list[list[int]]) -> Tensor:
-        """In bf16 to a multiple of 8, as `pad_to_multiple_of` of the library's collators does."""
+        """In bf16 padded to a multiple of 8, like `pad_to_multiple_of` of the library's collators."""
         longest = max(map(len, rows))
         return pad(rows, longest + (-longest % 8 if plan.bf16 else 0))
 
@@ -209,7 +209,7 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
         arguments = Seq2SeqTrainingArguments(
             folder,
             max_steps=plan.steps,
-            # As many sentences as the project's batches have in the mean.
+            # The mean number of sentences in the project's batches.
             per_device_train_batch_size=round(len(train) / len(plan.batches("train")[1])),
             train_sampling_strategy="group_by_length",
             learning_rate=learning_rate,
@@ -242,7 +242,7 @@ def seq2seq_trainer(plan: Plan, learning_rate: float) -> None:
 
 
 def examples(data: TranslationData, split: str) -> list[dict[str, Any]]:
-    """The ids of each pair as transformers names them, with the end symbol."""
+    """The ids of each pair with transformers' names and the end symbol."""
     encoded = data.split(split)
     pairs = [encoded.pair(0, number) for number in range(len(encoded))]
     return [{"input_ids": [*source, EOS], "labels": [*target, EOS]} for source, target in pairs]

@@ -1,4 +1,4 @@
-"""Measures the project and whichever peers are installed, interleaved in one run: a table, a picture, JSON.
+"""Measures the project and the installed peers in turns, in one run; gives a table, a picture and JSON.
 
 python benchmarks/run.py training|decoding|quality|growth|startup|page|serving [--data FOLDER_OF_MULTI30K]
     [--systems ours,…] [--json FILE]
@@ -33,7 +33,7 @@ from transformer.device import available_threads, find_hardware
 
 
 def medians(measured: list[Row], speed: str) -> Row:
-    """Of one case: the median speed, and the largest of everything else."""
+    """For one case: the median speed, and the largest value of everything else."""
     values = [row[speed] for row in measured]
     others = {key: max(row[key] for row in measured) for key in measured[0] if key != speed}
     return {speed: statistics.median(values), "spread": spread(values), "runs": values} | others
@@ -47,9 +47,9 @@ def interleaved(
     name: Callable[[Any], Row],
     save: Callable[[list[Row]], None],
 ) -> list[Row]:
-    """Measures every case `runs` times, turn by turn, so that what slows the machine slows all; medians.
+    """Measures every case `runs` times, in turns, so that other work of the machine slows all cases; returns medians.
 
-    `save` gets all rows so far after each measurement. A case that fails is said in one line and left out.
+    `save` gets all rows so far after each measurement. A case that fails is reported in one line and left out.
     """
     found: dict[Any, list[Row]] = {case: [] for case in cases}
     columns = (
@@ -85,7 +85,7 @@ def cell(column: str, value: Any) -> str:
 
 
 def table(rows: list[Row], speed: str) -> None:
-    """The rows on stdout; the last column compares each with the project in the same mode."""
+    """Prints the rows; the last column compares each with the project in the same mode."""
     shown = Table(box=SIMPLE)
     columns = [key for key in rows[0] | rows[-1] if key not in ("runs",)]
     for column in [*columns, "ours is"]:
@@ -154,35 +154,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["training", "decoding", "quality", "growth", "startup", "page", "serving"])
     parser.add_argument(
-        "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr; the bundled corpus without"
+        "--data", type=Path, help="folder with Multi30k's train, val and test_2016_flickr (the bundled corpus)"
     )
-    parser.add_argument("--run", type=Path, help="of page: the run or checkpoint that is exported and measured")
-    parser.add_argument("--systems", help="separated by commas; all that are installed without")
+    parser.add_argument("--run", type=Path, help="for page: the run or checkpoint to export and measure")
+    parser.add_argument("--systems", help="separated by commas (all that are installed)")
     parser.add_argument(
-        "--precisions", nargs="+", choices=PRECISIONS, help="of training and decoding (all that are fast)"
+        "--precisions", nargs="+", choices=PRECISIONS, help="for training and decoding (all that are fast)"
     )
     parser.add_argument(
         "--steps",
         type=int,
-        help="training steps, hundreds of sentences, or tens of requests, a measurement (40, 10, 40)",
+        help="training steps, hundreds of sentences, or tens of requests per measurement (40, 10, 40)",
     )
-    parser.add_argument("--runs", type=int, help="measurements of each case (3); of quality: seeds (1)")
-    parser.add_argument("--size", choices=sorted(SIZES), default="small", help="of the model (small)")
+    parser.add_argument("--runs", type=int, help="measurements of each case (3); for quality: seeds (1)")
+    parser.add_argument("--size", choices=sorted(SIZES), default="small", help="size of the model (small)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to measure (cpu)")
     parser.add_argument("--threads", type=int, default=available_threads())
-    parser.add_argument("--targets", type=float, nargs="+", help="of quality: validation BLEU (30 35 38; short: 1 2)")
-    parser.add_argument("--minutes", type=float, default=60, help="of quality: how long a run may take (60)")
+    parser.add_argument("--targets", type=float, nargs="+", help="for quality: validation BLEU (30 35 38; short: 1 2)")
+    parser.add_argument("--minutes", type=float, default=60, help="for quality: the time limit of a run (60)")
     parser.add_argument(
         "--learning-rate-factors",
         type=float,
         nargs="+",
         default=[1.0],
-        help="of quality: trains each system with its usual learning rate times each of these (1)",
+        help="for quality: trains each system with its usual learning rate times each of these (1)",
     )
-    parser.add_argument("--validate-every", type=int, help="of quality: steps (as the preset has it: 650)")
-    parser.add_argument("--short", action="store_true", help="of quality: the bundled corpus and a tiny model, seconds")
-    parser.add_argument("--json", type=Path, help="where to write the rows")
-    parser.add_argument("--picture", type=Path, help="where to draw them")
+    parser.add_argument("--validate-every", type=int, help="for quality: steps (that of the preset, 650)")
+    parser.add_argument("--short", action="store_true", help="for quality: the bundled corpus, a tiny model, seconds")
+    parser.add_argument("--json", type=Path, help="a file for the rows")
+    parser.add_argument("--picture", type=Path, help="a file for a picture of the rows")
     arguments = parser.parse_args()
     systems = arguments.systems.split(",") if arguments.systems else None
     if arguments.data and not (arguments.data / "train.de.gz").exists() and not (arguments.data / "train.de").exists():
@@ -203,7 +203,7 @@ def main() -> None:
             parser.error("quality needs --data FOLDER_OF_MULTI30K or --short")
         cases = quality.compared(systems, arguments.learning_rate_factors)
         if not cases:
-            parser.error(f"--systems {arguments.systems}: none of {', '.join(quality.SYSTEMS)} that is installed")
+            parser.error(f"--systems {arguments.systems}: choose installed ones of {', '.join(quality.SYSTEMS)}")
         quality.main(
             arguments.data,
             cases,
@@ -239,7 +239,7 @@ def main() -> None:
         cases = decoding.compared(systems, arguments.device, arguments.precisions)
         measure = functools.partial(decoding.measure, setting=setting, sentences=100 * steps)
     if not cases:
-        parser.error("nothing of what --systems and --precisions ask for can be measured here")
+        parser.error("none of --systems and --precisions can be measured here")
     rows = interleaved(cases, runs, measure, speed, lambda case: dict(zip(names, case, strict=True)), save)
     if rows:
         table(rows, speed)

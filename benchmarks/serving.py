@@ -1,6 +1,6 @@
-"""Serving: requests a second and latency with 1, 8 and 64 clients, beside the same model called without a server.
+"""Serving: requests a second and latency with 1, 8 and 64 clients, compared with the same model without a server.
 
-A fresh model of the project, beam 5; every hypothesis is held to the mean length of the references, so that all do the
+An untrained model of the project, beam 5; every hypothesis has the mean length of the references, so that all do the
 same work. The clients are threads of one process on the same machine, each with a connection that stays open.
 """
 
@@ -32,22 +32,22 @@ from transformer.machine import MachineSettings
 CLIENTS = (1, 8, 64)
 HEADERS = {"Content-Type": "application/json"}
 WARM_UP = 8
-# Seconds of each request; the results of the system "one call" have none of their own.
+# Seconds of each request; empty for the system "one call".
 Latencies = list[float]
 
 
 def sentences(setting: Setting, requests: int) -> tuple[list[str], int]:
-    """Sentences of the test set, again and again, and the mean length of their references."""
+    """Sentences of the test set, repeated if needed, and the mean length of their references."""
     batches = corpus_batches(setting.directory, 1000)
     texts = [text for batch, _, _ in batches for text in batch]
-    step = len(texts) // 2 + 1  # they are sorted by length: mix them
+    step = len(texts) // 2 + 1  # mixes the sentences, which are sorted by length
     mixed = [texts[number * step % len(texts)] for number in range(requests)]
     return mixed, round(statistics.mean(length for _, _, length in batches))
 
 
 @contextmanager
 def serving(model: Path, setting: Setting, length: int) -> Iterator[int]:
-    """The port of a server, which runs as users run it."""
+    """The port of a server that runs as for users."""
     settings = ["--port", "0", "--no-page", "--device", setting.device, "--threads", str(setting.threads)]
     settings += ["--min-length", str(length), "--max-length", str(length)]
     command = [sys.executable, str(PROJECT / "scripts" / "serve.py"), "--checkpoint", str(model), *settings]
@@ -81,14 +81,14 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def call(model: Path, texts: list[str], length: int, setting: Setting) -> tuple[float, Latencies]:
-    """One text after another, each as soon as the one before is done."""
+    """One text after another."""
     return timed(
         lambda translate: [seconds(lambda text=text: translate([text])) for text in texts], model, length, setting
     )
 
 
 def call_once(model: Path, texts: list[str], length: int, setting: Setting) -> tuple[float, Latencies]:
-    """All texts at once: what the best of batches would give."""
+    """All texts at once, in the best batches."""
     return timed(lambda translate: seconds(lambda: translate(texts)) and [], model, length, setting)
 
 
@@ -101,7 +101,7 @@ def request(connection: http.client.HTTPConnection, text: str) -> None:
 
 
 def ask(port: int, texts: list[str], clients: int) -> tuple[float, Latencies]:
-    """The texts dealt out to clients, each of which asks for the next one when it has its answer."""
+    """The texts are distributed to clients; each client sends its next text when it has an answer."""
 
     def client(number: int) -> Latencies:
         connection = http.client.HTTPConnection("127.0.0.1", port)

@@ -1,6 +1,6 @@
-"""What a command costs before its work: processor time of a fresh process, as a multiple of `import torch`.
+"""The start of a command, before its work: processor time of a new process, as a multiple of `import torch`.
 
-All commands are measured in turn, in one run, so that what else the machine does slows all alike.
+All commands are measured in turns, in one run, so that other work of the machine slows all of them.
 """
 
 import os
@@ -17,13 +17,13 @@ from rich.table import Table
 from benchmarks.common import Row
 
 PROJECT = Path(__file__).resolve().parents[1]
-# A model as small as possible: its own time is nothing beside that of the imports.
+# A very small model, whose time is negligible compared with the imports.
 SMALL = (
     *("model.dim=16", "model.layers=1", "tokenizer.vocabulary_size=300", "trainer=cpu", "trainer.max_steps=1"),
     f"data.train={PROJECT}/data/toy/validation",
     *("trainer.limit_val_batches=1", "test=false", "loggers=[]"),
 )
-# The model of one step finds no end: its translation is held to the length of a real one.
+# A model of one step does not end its translations, so they are limited to a realistic length.
 SHORT = ("--method", "greedy", "--length-ratio", "1", "--length-extra", "2")
 
 
@@ -32,7 +32,7 @@ def script(name: str, *arguments: str) -> list[str]:
 
 
 def processor_seconds(command: list[str], status: int) -> float:
-    """User and system time of a process, which must end with this status, and of those that it starts."""
+    """User and system time of a process and its child processes; it must end with this status."""
     before = os.times()
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != status:

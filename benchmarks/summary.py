@@ -1,6 +1,6 @@
-"""One table of what `gpu.sh` has measured: python benchmarks/summary.py RESULTS PART …
+"""One table of the measurements of `gpu.sh`: python benchmarks/summary.py RESULTS PART …
 
-Reads PART.json of each part that left one; writes RESULTS/table.md and RESULTS/rows.json, and shows the table.
+Reads PART.json of each part if it exists; writes RESULTS/table.md and RESULTS/rows.json, and shows the table.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
-# What a table shows of a row, whichever of them it has.
+# The values of a row that a table shows, if the row has them.
 RESULTS = {
     "target_tokens_per_second": "{:,.0f} target tokens/s",
     "sentences_per_second": "{:,.0f} sentences/s",

@@ -1,8 +1,8 @@
-"""Writes the tables of docs from what was measured: `python benchmarks/tables.py`.
+"""Writes the tables of docs from the results of measurements: `python benchmarks/tables.py`.
 
-A file in benchmarks/results holds the records of one subject. A record is one measurement of one claim: on which
-machine, with which versions, when and how it was measured, and its values. A page shows the current records of a claim
-between two comments, which name subject and claim. Older records of the same claim stay in the file.
+A file in benchmarks/results has the records of one subject. A record is one measurement of one claim: the machine, the
+versions, the date, the command and the values. A page shows the current records of a claim between two comments, which
+name subject and claim. Older records of the same claim stay in the file.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
-# Of a record. What was not recorded is null.
+# The fields of a record. A value that was not recorded is null.
 FIELDS = tuple("claim current machine versions commit date seeds command unit conditions values".split())
-# Below a table, if it is the same for all of it.
+# Fields that are shown below a table if they are the same for all its records.
 SHOWN = ("unit", "machine", "commit", "date")
 MARKED = re.compile(r"(<!-- table: (\w+)/([^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -32,7 +32,7 @@ def labels(records: list[Record]) -> list[str]:
 
 
 def table(records: list[Record]) -> str:
-    """All rows; with a column for the machine if it alone tells two rows apart."""
+    """All rows; with a column for the machine if two rows have the same label."""
     several = len({*labels(records)}) < len(labels(records))
     rows = [row | ({"machine": record["machine"]} if several else {}) for record in records for row in record["values"]]
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -42,14 +42,14 @@ def table(records: list[Record]) -> str:
 
 
 def caption(subject: str, records: list[Record]) -> str:
-    """What all the records have in common, and where the rest stands."""
+    """The fields that all records share, and a link to the rest."""
     common = [records[0][key] for key in SHOWN if len({record[key] for record in records}) == 1]
     text = "; ".join([*filter(None, common), f"[data and command](../benchmarks/results/{subject}.json)"])
     return textwrap.fill(f"{text[0].upper()}{text[1:]}.", 120, break_long_words=False, break_on_hyphens=False)
 
 
 def with_tables(page: str) -> str:
-    """The text of a page, with its tables made anew."""
+    """The text of a page with new tables."""
 
     def made(marked: re.Match[str]) -> str:
         start, subject, claim, end = marked.groups()

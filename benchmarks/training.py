@@ -1,10 +1,10 @@
-"""Training: target tokens a second (padding not counted) of the project's own `scripts/train.py` and of peers.
+"""Training: target tokens a second (without padding) of the project's own `scripts/train.py` and of peers.
 
-All see the same sentence pairs in batches of 4,096 tokens formed alike (in bf16 on a CPU padded to few lengths), the
-same size of model, all dropouts at 0.1, label smoothing 0.1, Adam, clipping at 1. The peers run in a plain loop over
-batches that lie ready (peers.py); the project as a person runs it, with loader, schedule, logging and its own batching.
-*limit* is the time of the forward and backward matrix products of these batches alone, *ours-graphs* what CUDA graphs
-would bring (cuda_graphs.py).
+All have the same sentence pairs in batches of 4,096 tokens, formed in the same way (in bf16 on a CPU padded to few
+lengths), the same size of model, all dropouts at 0.1, label smoothing 0.1, Adam, clipping at 1. The peers run in a
+plain loop over prepared batches (peers.py); the project runs as for users, with loader, schedule, logging and its own
+batching. *limit* is only the time of the matrix multiplications of these batches, forward and backward; *ours-graphs*
+is the speed with CUDA graphs (cuda_graphs.py).
 """
 
 import importlib.util
@@ -25,12 +25,12 @@ from benchmarks.peers import COMPILING, WARM_UP, batches, peer
 from transformer.data.batching import Batch
 from transformer.data.tokenizer import PAD
 
-# The steps after which `scripts/train.py` writes its log, for which it waits for the GPU.
+# `scripts/train.py` writes its log after this number of steps, and waits for the GPU then.
 LOGGED_EVERY = 20
 
 
 def _products(batch: Batch, size: Size) -> Iterator[tuple[int, int, int, int]]:
-    """The matrix products of one forward pass, as (how many, rows, inner, columns)."""
+    """The matrix multiplications of one forward pass, as (number, rows, inner, columns)."""
     rows, source = batch.source.shape
     target, real = batch.inputs.size(1), int((batch.labels != PAD).sum())
     head = size.dim // size.heads
@@ -47,7 +47,7 @@ def _products(batch: Batch, size: Size) -> Iterator[tuple[int, int, int, int]]:
 
 
 def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
-    """The products of forward and backward alone: each of them, the gradient of its input and of its weight."""
+    """Only the matrix multiplications: each one, and those for the gradients of its input and its weight."""
     if matmul != "default":
         torch.set_float32_matmul_precision(matmul)
     kind = {"dtype": torch.bfloat16 if precision == "bf16" else torch.float32, "device": setting.device}
@@ -75,10 +75,10 @@ def limit(setting: Setting, steps: int, precision: str, matmul: str) -> Row:
 
 
 def ours(setting: Setting, steps: int, precision: str, matmul: str, compiled: bool = False) -> Row:
-    """`scripts/train.py` as a person runs it, but for validation and test, which are not timed and made short."""
+    """`scripts/train.py` as users run it, but with a short validation and test, which are not timed."""
     data = ["data=multi30k", f"data.directory={setting.directory}"] if setting.directory else ["data=toy"]
     count = steps + WARM_UP + 1
-    if setting.device == "cuda":  # a run that ends with its log has done all that it has counted
+    if setting.device == "cuda":  # if a run ends with its log, it has finished all counted steps
         count = LOGGED_EVERY * math.ceil((steps + (COMPILING if compiled else WARM_UP)) / LOGGED_EVERY)
     with tempfile.TemporaryDirectory() as folder:
         command = [
@@ -106,16 +106,16 @@ SYSTEMS = (
     *("limit", "ours", "ours-compiled", "ours-graphs"),
     *("torch", "torch-compiled", "transformers", "transformers-compiled"),
 )
-# Only for GPUs, unless asked for: on a CPU what is compiled is slower, and there are no graphs.
+# On a CPU only with --systems: compiled models are slower there, and there are no graphs.
 FOR_GPUS = ("ours-compiled", "ours-graphs", "torch-compiled", "transformers-compiled")
-# (precision, matmul): with `medium` too where that is not the project's own choice; on a GPU all with TF32, as ours is.
+# (precision, matmul): also with `medium`, except for the project, which chooses it itself; on a GPU all with TF32.
 CPU_MODES = [("float32", "default"), ("float32", "medium"), ("bf16", "default")]
 GPU_MODES = [("float32", "high"), ("bf16", "default")]
 WITH_MEDIUM = ("limit", "torch", "transformers")
 
 
 def compared(systems: list[str] | None, device: str, asked: list[str] | None) -> list[tuple[str, str, str]]:
-    """What can be measured here of the systems and precisions that were asked for: (system, precision, matmul)."""
+    """The cases to measure, among the given systems and precisions: (system, precision, matmul)."""
     here = precisions(device, asked)
     chosen = [name for name in SYSTEMS if systems is None or name in systems]
     if device == "cpu" and systems is None:

@@ -1,4 +1,4 @@
-"""Writes docs/demo.html anew, with the weights that are in it: `python docs/demo.py`.
+"""Writes docs/demo.html again, with the weights that are in it: `python docs/demo.py`.
 
 Needed after any change of the page (transformer/tools/page/html). Other weights, from a run on the bundled corpus:
 `python scripts/export.py page --checkpoint RUN --text "Am Dienstag lesen wir ein Buch." --output docs/demo.html`.

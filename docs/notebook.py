@@ -1,7 +1,7 @@
 """Writes docs/tour.ipynb, the notebook of docs/tour.md: `python docs/notebook.py`.
 
-jupytext splits the page into cells. What the page prints becomes the output of its cell, and a picture becomes a cell
-that shows it: Colab shows no picture that lies beside a notebook.
+jupytext splits the page into cells. Printed text becomes the output of its cell, and a picture becomes a cell that
+shows it, because Colab does not show picture files of a notebook.
 """
 
 import json
@@ -47,14 +47,14 @@ def notebook(page: str) -> NotebookNode:
         if printed := re.match(r"```text\n(.*?)```\s*", source, re.DOTALL):
             cells[-1].outputs = [v4.new_output("stream", name="stdout", text=printed[1])]
             source = source[printed.end() :]
-        if source.startswith("%%bash\n"):  # a command that is only told of: hours of training
+        if source.startswith("%%bash\n"):  # a command that is only shown, because it takes hours
             source = source.replace("%%bash", "```bash") + "\n```"
             cells.append(v4.new_markdown_cell(source))
         elif source:
             new_cell = v4.new_code_cell if cell.cell_type == "code" else v4.new_markdown_cell
             cells.append(new_cell(source.strip()))
     for index, cell in enumerate(cells):
-        cell.id = f"cell-{index}"  # by itself a new one every time
+        cell.id = f"cell-{index}"  # by default the id is random
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 

@@ -2,7 +2,7 @@
 
     python data/libreoffice_help/make.py --output DIR de en
 
-`python scripts/train.py data=libreoffice_help` does this when the corpus is not there yet.
+`python scripts/train.py data=libreoffice_help` does this if the corpus does not exist yet.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 Pair = tuple[str, str]
-# What people call a language where Debian's name says more.
+# Usual codes of languages for which Debian has a longer code.
 PACKAGES = {"en": "en-us", "zh": "zh-cn"}
-# Paragraphs and headings that translators see, by their ids.
+# The ids of paragraphs and headings that are translated.
 PARAGRAPH = re.compile(r"(?:par|hd)_(\w+)")
-# Of a thousand ids so many are for the test, and for validation: 700 to 1,000 pairs each, by language.
+# How many of a thousand ids are for test and validation: 700 to 1,000 pairs each, depending on the language.
 TEST, VALIDATION = 25, 25
 SPLITS = ("test", "validation", "train")
 
@@ -30,15 +30,15 @@ SPLITS = ("test", "validation", "train")
 class Paragraphs(HTMLParser):
     """Collects `texts` by id from one page of the help.
 
-    Program code is left out. Where a text differs by system ("Tools – Options" is elsewhere on a Mac), the common
-    variant is taken; a paragraph without one, which differs by application, is left out.
+    Program code is left out. If a text differs by system ("Tools – Options" is elsewhere on a Mac), the common variant
+    is taken; a paragraph without a common variant (it differs by application) is left out.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.texts: dict[str, str] = {}
-        # Within a paragraph: its id and tag, its parts so far, how many choices have no variant taken yet, and the
-        # spans that are open, with whether each is shown.
+        # Within a paragraph: its id and tag, its parts so far, the number of choices without a variant yet, and for
+        # each open span whether it is shown.
         self.id = self.tag = ""
         self.parts: list[str] = []
         self.choices = 0
@@ -62,7 +62,7 @@ class Paragraphs(HTMLParser):
         if tag == "span" and self.shown:
             self.shown.pop()
         elif tag == self.tag:
-            # The same paragraph may be shown twice on a page.
+            # A page may have the same paragraph twice.
             if self.choices == 0:
                 self.texts.setdefault(self.id, " ".join("".join(self.parts).split()))
             self.tag = ""
@@ -73,11 +73,11 @@ class Paragraphs(HTMLParser):
 
 
 def read_help(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """(page, id, text) of all pages of an unpacked package, in a fixed order. ValueError where there are none."""
+    """(page, id, text) of all pages of an unpacked package, in a fixed order. ValueError if there are none."""
     tops = sorted(folder.glob("usr/share/libreoffice/help/*/text"))
     if len(tops) != 1:
         raise ValueError(
-            f"{folder} is not laid out as Debian's packages of LibreOffice's help are: {len(tops)} folders"
+            f"{folder} does not have the folders of Debian's packages of LibreOffice's help: {len(tops)} folders"
         )
     for path in sorted(tops[0].rglob("*.html")):
         parser = Paragraphs()
@@ -88,19 +88,19 @@ def read_help(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def split_of(id: str) -> str:
-    """The split of a paragraph, by its id alone: it stays where it is whatever an update adds, moves or rewrites.
+    """The split of a paragraph, only by its id, so that updates of the help do not change it.
 
-    Copies of a paragraph on other pages mostly have its id, and so its split.
+    Copies of a paragraph on other pages mostly have the same id, and so the same split.
     """
     share = int.from_bytes(hashlib.sha256(id.encode()).digest()[:8], "big") % 1000
     return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
 
 
 def join(source: Path, target: Path) -> dict[str, list[Pair]]:
-    """The splits' pairs: paragraphs of two unpacked packages with one page and id.
+    """The pairs of all splits: paragraphs of two unpacked packages with the same page and id.
 
-    Left out are those without a letter, those that nobody has translated, and repetitions. What stands in the test on
-    either side stands in no other split, and what stands in validation not in training.
+    Pairs without a letter, pairs that are not translated, and repetitions are left out. A text of the test, on either
+    side, is in no other split, and a text of validation is not in training.
     """
     sources = {(page, id): text for page, id, text in read_help(source)}
     splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
@@ -118,11 +118,11 @@ def join(source: Path, target: Path) -> dict[str, list[Pair]]:
 
 
 def run(command: list[str], work: Path, packages: list[str]) -> None:
-    instead = "put files of your own into a folder and say data.directory=FOLDER"
+    instead = "put your own files into a folder and give data.directory=FOLDER"
     try:
         process = subprocess.run(command, cwd=work, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     except FileNotFoundError as error:
-        raise OSError(f"no {command[0]} here, which makes this corpus (on Debian or Ubuntu): {instead}") from error
+        raise OSError(f"{command[0]}, which makes this corpus on Debian or Ubuntu, is missing: {instead}") from error
     if process.returncode == 0:
         return
     if unknown := [package for package in packages if f"Unable to locate package {package}" in process.stderr]:
@@ -136,7 +136,7 @@ def run(command: list[str], work: Path, packages: list[str]) -> None:
 
 
 def fetch(packages: list[str], work: Path) -> list[str]:
-    """Unpacks Debian packages, each into a folder of its name, and returns their files' names, versions in them.
+    """Downloads Debian packages and unpacks each into a folder with its name; returns the file names, with versions.
 
     apt-get checks their digests against the archive's signed lists.
     """
@@ -150,7 +150,7 @@ def fetch(packages: list[str], work: Path) -> list[str]:
 
 
 def make(folder: Path, languages: tuple[str, str]) -> None:
-    """Fills `folder` with SPLIT.LANGUAGE.gz of all splits, the license, and the versions of what they were made of."""
+    """Fills `folder` with SPLIT.LANGUAGE.gz of all splits, the license, and the versions of the packages."""
     packages = [f"libreoffice-help-{PACKAGES.get(language, language)}" for language in languages]
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -159,7 +159,7 @@ def make(folder: Path, languages: tuple[str, str]) -> None:
             if not pairs:
                 raise ValueError(f"{' and '.join(packages)} have no pair for {split} in common")
             for language, lines in zip(languages, zip(*pairs, strict=True), strict=True):
-                # Without the time of day, the same packages give the same bytes.
+                # Without a time in it, the same packages give the same bytes.
                 content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
                 (folder / f"{split}.{language}.gz").write_bytes(content)
         (folder / "origin.txt").write_text("".join(f"{version}\n" for version in versions))

@@ -1,14 +1,14 @@
 """Write the toy corpus from its grammar: German sentences and their English translations, side by side.
 
-The grammar (grammar.txt) holds the words and the sentence patterns. This file holds what is regular in the
-two languages: endings, verb forms, and the order of words. A sentence is drawn once, as a *clause* that
-knows who does what, when and where, and the clause is then said twice: by `german` and by `english`.
-Every word is marked with its place in the grammar, so that it is known which words are translations of each other.
+The grammar (grammar.txt) has the words and the sentence patterns. This file has the rules of the two languages:
+endings, verb forms, and the order of words. A sentence is drawn once, as a *clause* that knows who does what, when
+and where. The methods `german` and `english` then write the clause in each language. Every word is marked with its
+place in the grammar, so that it is known which words are translations of each other.
 
     python data/toy/generate.py [--output DIR]
 
-The same grammar gives the same bytes on every Python: all chance comes from `random.Random(seed).random()`,
-whose sequence is promised not to change, and nothing depends on the order of a set.
+The same grammar gives the same bytes on every Python: all draws use `random.Random(seed).random()`, whose
+sequence is guaranteed not to change, and nothing depends on the order of a set.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import TypeVar
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = 1
 SIZES = {"train": 20000, "validation": 500, "test": 500, "compositional": 500}
-SEEN = 3  # how often training must have a word, as it is written, before the other files may use it
+SEEN = 3  # other files may only use a word, as it is written, if training has it at least this often
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Chance:
-    """Draws built on `random()` alone."""
+    """Random draws that only use `random()`."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed).random
@@ -58,12 +58,12 @@ class Chance:
 # ------------------------------------------------------------------------------------------- word alignment
 
 # A word is followed by the names of its places, innermost first: "Käse", "noun", "acc", "A" is the noun of the object
-# of the clause A. Words with the same places are translations of each other. "a+b" is a word that stands for two.
+# of the clause A. Words with the same places are translations of each other. "a+b": a word with two places.
 MARK = "\ue000"
 
 
 def mark(words: str, place: str) -> str:
-    """Marks each word with its place; "_", where an object will stand, is no word."""
+    """Marks each word with its place, but not "_", which an object will replace."""
     return " ".join(word if word == "_" else f"{word}{MARK}{place}" for word in words.split())
 
 
@@ -72,7 +72,7 @@ def unmarked(words: str) -> str:
 
 
 def places(word: str) -> set[tuple[str, ...]]:
-    """Where a word comes from, outermost place first; a word of the sentence pattern itself has the place ()."""
+    """The places of a word, outermost first; a word of the sentence pattern itself has the place ()."""
     names = [name.split("+") for name in re.findall(rf"{MARK}([\w+-]+)", word)]
     return set(itertools.product(*reversed(names)))
 
@@ -80,9 +80,9 @@ def places(word: str) -> set[tuple[str, ...]]:
 def alignment(german: str, english: str) -> str:
     """The links i-j from German word i to English word j, both counted from 0: "0-0 1p2".
 
-    One word and its translation, of one or more words, are linked surely (i-j). Where several words are translated
-    together as several ("um halb acht" = "at half past seven"), or a word has no counterpart of its own ("hat" of "hat
-    gegessen" = "ate"), it is linked possibly (ipj) with all of the other side.
+    A word and its translation, which may be several words, get sure links (i-j). If several words are translated
+    together by several ("um halb acht" = "at half past seven"), or if a word has no translation of its own ("hat" in
+    "hat gegessen" = "ate"), they get possible links (ipj) with all words of the other side.
     """
     sides = [[places(word) for word in sentence.split()] for sentence in (german, english)]
     sure, possible = set(), set()
@@ -90,7 +90,7 @@ def alignment(german: str, english: str) -> str:
         inner = [[i for i, own in enumerate(side) if place in own] for side in sides]
         links = set(itertools.product(*inner))
         (sure if min(map(len, inner)) == 1 else possible).update(links)
-        if not links and len(place) == 3:  # nothing but what is around it: the whole verb, the whole noun phrase
+        if not links and len(place) == 3:  # link the phrase around it: the whole verb, the whole noun phrase
             around = [[i for i, own in enumerate(side) if any(place[:2] == at[:2] for at in own)] for side in sides]
             possible.update(itertools.product(inner[0] or around[0], inner[1] or around[1]))
     return " ".join(f"{i}{'-' if (i, j) in sure else 'p'}{j}" for i, j in sorted(sure | possible))
@@ -108,7 +108,7 @@ class Noun:
     english: str
     english_plural: str
     classes: tuple[str, ...]
-    bare: bool = False  # never with an article, as the names of games
+    bare: bool = False  # never with an article, like the names of games
 
 
 @dataclasses.dataclass(frozen=True)
@@ -661,13 +661,13 @@ class Writer:
             for name in noun.classes:
                 self.by_class.setdefault(name, []).append(noun)
         self.used: Counter[str] = Counter()
-        # Of verbs that share a form, the first of the grammar.
+        # If verbs share a form, the first one of the grammar.
         self.by_infinitive = {verb.prefix + verb.infinitive: verb for verb in reversed(self.verbs)}
         self.english_forms: dict[str, tuple[str, str, str]] = {}
         for verb in reversed(self.verbs):
             base, past, done = (form.split()[0] for form in verb.english)
             self.english_forms[base] = base, past, done
-        # Where and how one does what a verb says, by the verb's remarks.
+        # The places and manners that fit a verb, by the verb's remarks.
         self.places_of = {
             verb.remarks: [at for at, _ in self.places if {*at.classes} & {*verb.remarks}] for verb in self.verbs
         }
@@ -686,7 +686,7 @@ class Writer:
         for verb in self.actors:
             for remark in verb.remarks:
                 self.marked.setdefault(remark, []).append(verb)
-        # The fewer nouns an adjective suits, the likelier it is where it does, so that none is rare.
+        # An adjective that suits only few nouns is drawn more often for these, so that no adjective is rare.
         self.fitting = {
             noun: {
                 pair: 1 / math.sqrt(len(pair.classes)) for pair in self.adjectives if {*pair.classes} & {*noun.classes}
@@ -795,7 +795,7 @@ class Writer:
         return Phrase(tuple(cases), english, english, person, "" if plural else noun.gender, determiner, noun.german)
 
     def holder(self, kind: str, owner: tuple[str, str] | None) -> Pair:
-        """Whose it is, in the genitive: "Annas" = "Anna's", "meines Vaters" = "my father's"."""
+        """The owner, in the genitive: "Annas" = "Anna's", "meines Vaters" = "my father's"."""
         if kind == "name":
             name = self.chance.one([name.english for name in self.names[:16] if not name.english.endswith("x")])
             return Pair(f"{name}s", f"{name}'s")
@@ -876,7 +876,7 @@ class Writer:
         return self.chance.weighted(weights)
 
     def clock_time(self) -> Pair:
-        """A time by the clock. Half past seven is "halb acht": halfway to eight."""
+        """A time of the clock. Half past seven is "halb acht": half of the way to eight."""
         hour = int(self.chance.random() * 12)
         pattern = self.chance.one(self.clock)
 
@@ -887,7 +887,7 @@ class Writer:
         return Pair(pattern.german.replace("H", german), english)
 
     def time(self, kind: str, verb: Verb) -> Pair:
-        """When: a day for what has its hour, and a month or year only for what takes long."""
+        """A time: a day for verbs with an hour, and a month or year only for verbs that take long."""
         fitting = self.times_of[kind]
         if "timed" in verb.remarks and kind in ("past", "future"):
             fitting = [pair for pair in fitting if "daily" in pair.classes]
@@ -898,7 +898,7 @@ class Writer:
         return self.chance.one(fitting)
 
     def set_time(self, clause: Clause) -> None:
-        """Choose the adverbials that the tense asks for."""
+        """Chooses the adverbials that the tense needs."""
         verb, tense, parts, chance = clause.verb, clause.tense, clause.parts, self.chance
         timed = "timed" in verb.remarks
         if tense == "present" and "state" not in verb.remarks:
@@ -931,7 +931,7 @@ class Writer:
             parts["time"] = Pair(f"seit {number.german} {unit[0]}", f"for {number.english} {unit[1]}")
 
     def complement(self, clause: Clause, wanted: Complement, avoid: Sequence[str]) -> None:
-        """Add one complement to a clause."""
+        """Adds one complement to a clause."""
         chance, parts = self.chance, clause.parts
         name = wanted.classes[0]
         if name == "whither":
@@ -962,14 +962,14 @@ class Writer:
             clause.combinations += ((clause.verb.lemma, phrase.noun),)
 
     def object(self, clause: Clause, wanted: Complement, avoid: Sequence[str]) -> Phrase:
-        """Who or what the verb is about; somebody else than the subject."""
+        """The person or thing that is the object; not the same person as the subject."""
         chance, subject = self.chance, clause.subject
         if "known" in wanted.classes and chance.happens(0.55):
             names = [name for name in self.names if name.cases[0] not in unmarked(subject.cases[0])]
-            # "sie" as an object could be she or they, so the accusative keeps to the clear pronouns.
+            # "sie" as an object could be she or they, so the accusative has only unambiguous pronouns.
             clear = ["I", "you", "he", "we"] + (["she", "they"] if wanted.case == "dat" else [])
             others = [PRONOUNS[key] for key in clear]
-            # "I ask us" and "you ask you" are nothing one says.
+            # Nobody says "I ask us" or "you ask you".
             near = next((pair for pair in ((ICH, WIR), (DU, IHR)) if subject.person in pair), ())
             others = [other for other in others if other.person not in near and subject.person < SIE]
             if others and chance.happens(0.3):
@@ -980,7 +980,7 @@ class Writer:
     def clause(
         self, subject: Phrase | None = None, tense: str = "", negation: float = 0.13, remark: str = ""
     ) -> Clause:
-        """A clause about anything, or with a verb that bears a remark."""
+        """A clause about anything, or with a verb that has the remark."""
         chance = self.chance
         verb = chance.one(self.marked[remark] if remark else self.actors if subject else self.speakable)
         subject = subject or self.subject(verb)
@@ -1012,7 +1012,7 @@ class Writer:
         return clause
 
     def set_place(self, clause: Clause) -> None:
-        """Perhaps say where or how."""
+        """Perhaps adds a place or a manner."""
         chance, parts, marks = self.chance, clause.parts, clause.verb.remarks
         places, manners = self.places_of[marks], self.manners_of[marks]
         if clause.subject.person < WIR:
@@ -1041,7 +1041,7 @@ class Writer:
                 parts["schon"] = Pair("schon", "already")
 
     def negate(self, clause: Clause) -> None:
-        """Deny with "kein" where the object is indefinite, else with "nicht"."""
+        """Negates with "kein" if the object is indefinite, else with "nicht"."""
         if not clause.negated or "not" in clause.parts:
             return
         pair = clause.parts.get("acc")
@@ -1057,7 +1057,7 @@ class Writer:
         else:
             clause.parts["not"] = Pair("nicht", "")
 
-    # ------ the kinds of clauses that the sentence patterns ask for
+    # ------ the kinds of clauses in the sentence patterns
 
     def phrase_clause(self, words: str, subject: Phrase, tense: str) -> Clause:
         """A clause from fixed words: "früh ins Bett gehen = go to bed early"."""
@@ -1069,7 +1069,7 @@ class Writer:
         return Clause(verb, subject, tense, {"predicate": Pair(" ".join(fixed), rest)})
 
     def until(self, draw: Callable[[], Clause], fits: Callable[[Clause], bool]) -> Clause:
-        """Draw again until it fits."""
+        """Draws again until the clause fits."""
         while not fits(clause := draw()):
             pass
         return clause
@@ -1078,7 +1078,7 @@ class Writer:
         return self.chance.one(self.names)
 
     def asked(self, subject: Phrase | None = None, remark: str = "") -> Clause:
-        """What one asks: mostly about the listener."""
+        """A clause for a question: mostly about the listener."""
 
         def draw() -> Clause:
             who = subject or (PRONOUNS["you"] if self.chance.happens(0.6) else self.person(pronouns=False))
@@ -1087,7 +1087,7 @@ class Writer:
         return self.until(draw, lambda clause: clause.tense not in ("wanted", "might", "could", "prefer", "should"))
 
     def command(self, subject: Phrase) -> Clause:
-        """What one asks somebody to do."""
+        """A clause for a request or an order."""
         return self.until(
             lambda: self.clause(subject=subject, tense="command", negation=0, remark="chore"),
             lambda clause: not clause.pronouns and not (subject.person == IHR and self.about_kin(clause)),
@@ -1098,7 +1098,7 @@ class Writer:
         return self.phrase_clause(words, subject or self.person(), self.chance.one(["present", "was"]))
 
     def cause(self, rules: list[tuple[str, list[str]]], habitual: bool = False) -> list[Clause]:
-        """A state and what follows from it: now wanted, done in the past, or always so."""
+        """A state and its consequence: wanted now, done in the past, or always true."""
         head, effects = self.chance.one(rules)
         words = next(state for state in self.states if state.startswith(head + " ="))
         subject = self.person()
@@ -1106,7 +1106,7 @@ class Writer:
             state_tense, tense = "present", "present"
         else:
             tenses = [("was", "past"), ("was", "past"), ("present", "going")]
-            if rules != self.reactions:  # one does not wish for what one cannot help
+            if rules != self.reactions:  # nobody wishes for an involuntary reaction
                 tenses.append(("present", "would"))
             state_tense, tense = self.chance.one(tenses)
         return [
@@ -1115,7 +1115,7 @@ class Writer:
         ]
 
     def relative(self, who: bool) -> tuple[Phrase, Pair]:
-        """A noun with its relative clause: the noun is the subject of it, or its object."""
+        """A noun with its relative clause: the noun is the subject or the object of the clause."""
         if who:
             noun = self.any_of(["person"])
             phrase = self.noun_phrase(noun, POSSESSIVES[ICH, ""], ["a", "two", "mys", "thes"])
@@ -1140,21 +1140,21 @@ class Writer:
         return phrase, Pair(f"{mark(relative, 'relative')} {words}", f"{mark('that', 'relative')} {english}")
 
     def others(self) -> Clause:
-        """What somebody does who takes no part in the talk."""
+        """A clause about a third person."""
         return self.clause(subject=self.person(pronouns=False), negation=0)
 
     @staticmethod
     def has_day(clause: Clause) -> bool:
-        """One may ask "wann": it is at some time, and not by the clock."""
+        """Whether a question with "wann" is possible: there is a time, but no time of the clock."""
         timed = "time" in clause.parts and "clock" not in clause.parts
         return timed and clause.tense in ("past", "future", "going")
 
     def about_kin(self, clause: Clause) -> bool:
-        """Some kin is in it, so that not everybody may say it."""
+        """Whether a relative is mentioned, so that not everybody can say it."""
         return any("kin" in self.by_name[noun].classes for _, noun in clause.combinations)
 
     def has_thing(self, clause: Clause) -> bool:
-        """The object is a thing, so one asks "was" and says "that"."""
+        """Whether the object is a thing, so that the question is "was" and the relative pronoun "that"."""
         if "acc" not in clause.parts or not clause.combinations:
             return False
         noun = self.by_name[clause.combinations[-1][1]]
@@ -1163,7 +1163,7 @@ class Writer:
     # ------ sentences
 
     def letter(self, kind: str) -> list[Clause | Phrase | Pair]:
-        """What the letters of a sentence pattern stand for."""
+        """The clauses, phrases and words for the letters of a sentence pattern."""
         chance, clause = self.chance, self.clause
         part = kind.removeprefix("has-")
         match kind:
@@ -1321,7 +1321,7 @@ class Writer:
         return "place" if "place" in clause.parts and clause.tense == "past" else ""
 
     def sentence(self) -> tuple[set[tuple[str, str]], Callable[[], tuple[str, str]]]:
-        """The verb and object pairs of a sentence, and what says it, in German and in English."""
+        """The pairs of verb and object in a sentence, and a function that writes it in German and in English."""
         german, english, letters = self.chance.weighted(self.sentences)
         meaning: dict[str, Clause | Phrase | Pair] = {}
         self.noted: tuple[tuple[str, str], ...] = ()
@@ -1329,7 +1329,7 @@ class Writer:
             names, kind = part.split()
             meaning |= dict(zip(names, self.letter(kind), strict=True))
         for name, said in list(meaning.items()):
-            # The same person again, one clause later, is a pronoun.
+            # If the same person comes again in the next clause, it is a pronoun.
             if name in "ECB" and isinstance(said, Clause):
                 first = re.search(r"\{(\w)", german).group(1)
                 if first != name and first in meaning and isinstance(meaning[first], Clause):
@@ -1366,7 +1366,7 @@ class Writer:
 
         combinations = set(self.noted)
         for said in meaning.values():
-            if isinstance(said, Clause) and "-acc" not in german:  # a question for the object does not name it
+            if isinstance(said, Clause) and "-acc" not in german:  # a question about the object does not name it
                 combinations |= set(said.combinations)
         return combinations, lambda: (fill("german", german), fill("english", english))
 
@@ -1375,7 +1375,8 @@ class Writer:
 
 
 def corpus(grammar: pathlib.Path, seed: int, sizes: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
-    """Fill the splits with sentences, marked, that occur once, on either side, and with words that training knows."""
+    """Fills the splits with marked sentences. No sentence occurs twice, on either side, and all words are known from
+    training."""
     writer = Writer(grammar, seed)
     translations: dict[str, str] = {}
     english_seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Writes the bundled corpus as it is where there is little: 500 pairs, and other sentences without translations.
+"""Writes a small part of the bundled corpus: 500 pairs, and other sentences without translations.
 
     python data/toy/little.py --output FOLDER
 
@@ -16,7 +16,7 @@ PAIRS, SENTENCES = 500, 3000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder of the files")
-    parser.add_argument("languages", nargs="*", help="both are written, whichever are named")
+    parser.add_argument("languages", nargs="*", help="ignored: both languages are always written")
     folder = parser.parse_args().output
     folder.mkdir(parents=True, exist_ok=True)
     for language, first in (("en", PAIRS), ("de", PAIRS + SENTENCES)):

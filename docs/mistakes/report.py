@@ -1,4 +1,4 @@
-"""A mistake beside the model without it: a table, pictures of the curves and of the attention, and the two pages."""
+"""Compares a mistake with the model without it: a table, pictures of curves and attention, and the two pages."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -18,12 +18,12 @@ from transformer.tools.pictures.attention_maps import NAMES, SIDES
 from transformer.tools.pictures.curves import Points, read_metrics, running_mean
 from transformer.tools.pictures.picture import save
 
-SENTENCES = 100  # of the test set, for symptoms; BLEU is of all
-MAX_EXAMPLE = 110  # characters of a translation that is shown
+SENTENCES = 100  # the number of test sentences for symptoms; BLEU is over all
+MAX_EXAMPLE = 110  # the most characters of a translation that is shown
 
 
 class Attention(NamedTuple):
-    """Weights, the mean over the heads of the last layer, and the pieces of the rows and columns."""
+    """Weights (the mean over the heads of the last layer), and the pieces of the rows and columns."""
 
     weights: Tensor
     queries: list[str]
@@ -31,7 +31,7 @@ class Attention(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What came of a run: the curves while it trained, the numbers that every run has, those that show its mistake, a
+    """The results of a run: its training curves, the numbers that every run has, the numbers that show its mistake, a
     translation, and the attention to draw, if any."""
 
     curves: dict[str, Points]
@@ -57,7 +57,7 @@ def look(translator: Translator, name: str) -> Attention:
 
 
 def measure(name: str, folder: Path, test: list[Pair]) -> Results:
-    # The last weights, not the best: where every BLEU is 0, those of the first validation are the best.
+    # The last weights, not the best: if every BLEU is 0, the best ones may be those of the first validation.
     translator, curves = Translator.load(folder / "checkpoints" / "last.ckpt"), read_metrics(folder / "metrics.csv")
     steps, reported = curves["validation/bleu"]
     sources, targets = map(list, zip(*test, strict=True))
@@ -75,7 +75,7 @@ def measure(name: str, folder: Path, test: list[Pair]) -> Results:
 
 
 def compare(name: str, runs: Path, test: list[Pair]) -> Comparison:
-    """Measures the run of a mistake, with the mistake, and its reference without it."""
+    """Measures the run of a mistake (with the mistake), and its reference (without it)."""
     mistake = MISTAKES[name]
     reference = measure(name, runs / mistake.reference, test)
     with mistake.made():
@@ -83,7 +83,7 @@ def compare(name: str, runs: Path, test: list[Pair]) -> Comparison:
 
 
 def table(comparison: Comparison) -> str:
-    """All that was measured of one mistake, in Markdown."""
+    """All measurements of one mistake, in Markdown."""
     _, reference, broken = comparison
     labels = {**reference.numbers, **reference.symptoms, f"“{SOUP[0]}”": reference.example}
     values = [*broken.numbers.values(), *broken.symptoms.values(), broken.example]
@@ -142,7 +142,7 @@ def attention_figure(comparison: Comparison) -> Figure:
 
 
 def draw(comparison: Comparison, folder: Path) -> None:
-    """The curves as NAME.png and, where it shows the mistake, attention as NAME_attention.png."""
+    """Draws the curves as NAME.png and, if it shows the mistake, attention as NAME_attention.png."""
     figures = {"": curves_figure(comparison)}
     if comparison.name in VIEWS:
         figures["_attention"] = attention_figure(comparison)

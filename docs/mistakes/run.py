@@ -1,10 +1,10 @@
-"""Trains a small model with each of the ten mistakes of zoo.py and measures what becomes of it.
+"""Trains a small model with each of the ten mistakes of zoo.py and measures the effects.
 
     python docs/mistakes/run.py                   # all ten; writes their pictures and numbers into both pages
     python docs/mistakes/run.py no_causal_mask    # one: the numbers on stdout, the pictures beside the run
 
-A run takes one to two minutes on two CPU cores, and goes into runs/mistakes/NAME. One that is finished is not trained
-again, so that an interrupted command goes on where it stopped; --again trains it anew.
+A run takes one to two minutes on two CPU cores, and goes into runs/mistakes/NAME. A finished run is not trained again,
+so that an interrupted command continues where it stopped; with --again it is.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from transformer.training.train import run
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# The bundled corpus and its model, but fewer steps. On a CPU, where attention is written out in Python: a fused kernel
-# could not be broken from outside.
+# The bundled corpus and its model, but fewer steps. On a CPU, because attention is written in Python there: a mistake
+# could not be put into a fused kernel from outside.
 SETTINGS = (
     *("trainer=cpu", "trainer.max_steps=400", "trainer.log_every_n_steps=10", "loggers=[csv]", "test=false"),
     *("training.warmup_steps=100", "training.validate_every=80", "training.samples=0"),
@@ -38,7 +38,7 @@ SETTINGS = (
 
 
 def train(name: str, folder: Path, overrides: Sequence[str], again: bool) -> DataSettings:
-    """Trains one of MISTAKES or REFERENCES in `folder`, unless that is done; returns the settings of its corpus."""
+    """Trains one of MISTAKES or REFERENCES in `folder`, unless it is finished; returns the settings of its corpus."""
     mistake = MISTAKES.get(name)
     reference = REFERENCES[mistake.reference if mistake else name]
     config = of_run(compose(*SETTINGS, *reference.settings, *overrides))
@@ -52,15 +52,15 @@ def train(name: str, folder: Path, overrides: Sequence[str], again: bool) -> Dat
         print(f"\n== {name}: {(mistake or reference).title}", file=sys.stderr)
         with mistake.made() if mistake else contextlib.nullcontext():
             run(settings, model, folder)
-        record.write_text(text, encoding="utf-8")  # last: it says that the run is finished
+        record.write_text(text, encoding="utf-8")  # written last, because it marks the run as finished
     return settings.data
 
 
 def main(arguments: Sequence[str], overrides: Sequence[str] = (), runs: Path = PROJECT / "runs" / "mistakes") -> None:
     """`overrides` are further settings of every run, as on the command line of scripts/train.py."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"all of these unless given: {', '.join(MISTAKES)}")
-    parser.add_argument("--again", action="store_true", help="trains also what is finished")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"by default all: {', '.join(MISTAKES)}")
+    parser.add_argument("--again", action="store_true", help="trains finished runs again")
     options = parser.parse_args(arguments)
     for name in options.names:
         if name not in MISTAKES:
@@ -83,4 +83,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except (Interrupted, KeyboardInterrupt):
-        sys.exit("stopped: the same command goes on with the run that was interrupted")
+        sys.exit("stopped: the same command continues with the interrupted run")

@@ -1,6 +1,6 @@
-"""What shows each mistake besides the curves: a number or two that a healthy model has otherwise, and its attention.
+"""Symptoms of each mistake besides the curves: one or two numbers that differ in a healthy model, and its attention.
 
-Everything is measured twice, on a model without the mistake and on the one with it.
+Everything is measured twice, on a model without the mistake and on one with it.
 """
 
 import random
@@ -29,12 +29,12 @@ def mean(numbers: Iterable[float]) -> float:
 
 
 def percent(shares: Iterable[float]) -> str:
-    """The mean of shares, or how often something is True."""
+    """The mean of shares, or the share of True."""
     return f"{mean(shares):.0%}"
 
 
 class Reading(NamedTuple):
-    """One pair, read with teacher forcing: what went in, what should come out, what the model finds likeliest."""
+    """One pair, read with teacher forcing: its inputs, its labels, and the most likely ids by the model."""
 
     source: list[int]
     inputs: list[int]
@@ -44,13 +44,13 @@ class Reading(NamedTuple):
 
     @property
     def right(self) -> float:
-        """The share of the labels that the model finds likeliest."""
+        """The share of labels that are the most likely ids."""
         return mean(map(int.__eq__, self.predicted, self.labels))
 
 
 @torch.inference_mode()
 def read(translator: Translator, pair: Pair, padding: int = 0) -> Reading:
-    """Reads a pair whose source is followed by so many padding symbols."""
+    """Reads a pair with this number of padding symbols after the source."""
     model, record = translator.model, AttentionRecord([], [], [])
     source = [*translator.source_tokenizer.encode(pair[0]), EOS, *[PAD] * padding]
     target = translator.target_tokenizer.encode(pair[1])
@@ -144,7 +144,7 @@ SYMPTOMS: dict[str, Callable[[Translator, list[Pair]], dict[str, str]]] = {
 
 
 class View(NamedTuple):
-    """The attention of one pair that is drawn; `padding` is appended to its source."""
+    """The attention of one pair, for a picture; `padding` is appended to its source."""
 
     attention: Attention
     pair: Pair

@@ -1,9 +1,9 @@
 """Ten mistakes that people make when they write a Transformer, each made in this project's code from outside.
 
     with MISTAKES["no_causal_mask"].made():
-        …  # whatever is trained or translated here has the mistake
+        …  # training and translating have the mistake here
 
-Every mistake replaces one function or method, and puts it back. docs/mistakes.md tells how each of them looks.
+Every mistake replaces one function or method, and restores it. docs/mistakes.md shows the effects of each.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def no_sqrt_dim() -> Patch:
 
 
 def post_norm_without_warmup() -> Patch:
-    """The run has model.norm=post by its settings."""
+    """The settings of the run have model.norm=post."""
 
     def without_warmup(schedule: str, warmup_steps: int, *length: Any) -> Callable[[int], float]:
         return learning_rate_factor(schedule, 0, *length)
@@ -128,8 +128,8 @@ class Reference(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """`made()` is a context in which the code has the mistake. `reference` names the run that it is compared with, and
-    whose settings it has."""
+    """`made()` is a context in which the code has the mistake. It is compared with the run `reference`, and has the
+    same settings."""
 
     title: str
     made: Callable[[], Patch]

@@ -1,4 +1,4 @@
-"""What position encodings are and what they do to attention, in numbers and in pictures (Vaswani et al. 2017, 3.5)."""
+"""Position encodings and their effect on attention, in numbers and in pictures (Vaswani et al. 2017, 3.5)."""
 
 import math
 from pathlib import Path
@@ -15,9 +15,9 @@ from transformer.model.positions import NoPositions, Rotary, Sinusoidal, frequen
 from transformer.tools.pictures.picture import blank, save
 
 SEED = 1
-POSITIONS = 41  # that the waves show
-MAX_DISTANCE = 40  # of a query and a key, in the dot products
-TOKENS = 10  # of the sentence that `draw_shift` moves
+POSITIONS = 41  # the number of positions in the picture of waves
+MAX_DISTANCE = 40  # between a query and a key, in the dot products
+TOKENS = 10  # the length of the sentence in `draw_shift`
 
 
 def table_figure(table: Float[Tensor, "positions dim"], title: str) -> Figure:
@@ -35,10 +35,9 @@ def table_figure(table: Float[Tensor, "positions dim"], title: str) -> Figure:
 
 
 def draw_table(table: Float[Tensor, "positions dim"], title: str, output: Path) -> None:
-    """Draws a table that is added to embeddings: `sinusoidal_table(…)`, or what a trained model learned.
-
-    That is `model.encoder.embedding.positions.table`. Rows beyond the longest training sentence keep their random
-    initial values.
+    """Draws a table that is added to embeddings: `sinusoidal_table(…)`, or the learned positions of a model,
+    `model.encoder.embedding.positions.table`. Rows beyond the longest training sentence keep their random initial
+    values.
     """
     save(table_figure(table, title), output)
 
@@ -46,7 +45,7 @@ def draw_table(table: Float[Tensor, "positions dim"], title: str, output: Path) 
 def waves_figure(dim: int) -> Figure:
     table = sinusoidal_table(POSITIONS, dim).numpy()
     speeds = frequencies(dim).tolist()
-    # Even dimensions are sines; sixteenths of the table show slower and slower ones while they still move.
+    # Even dimensions are sines; these dimensions show slower and slower ones that still change.
     shown = sorted({2 * (dim * part // 32) for part in (0, 2, 4, 8)})
     figure = blank(7.5, 1.5 * len(shown) + 0.4)
     between = np.linspace(0, POSITIONS - 1, 20 * (POSITIONS - 1) + 1)
@@ -68,16 +67,16 @@ def waves_figure(dim: int) -> Figure:
 
 
 def draw_waves(dim: int, output: Path) -> None:
-    """Draws a few dimensions of the sinusoidal table against the position: sines and cosines, each of its own length.
+    """Draws a few dimensions of the sinusoidal table against the position: sines with different wave lengths.
 
-    In dimension 0 a wave takes 2π = 6.28 positions, so that positions 1 and 7 nearly agree there: it takes the slower
-    dimensions to tell them apart.
+    In dimension 0 a wave takes 2π = 6.28 positions, so positions 1 and 7 have nearly the same value there: only the
+    slower dimensions distinguish them.
     """
     save(waves_figure(dim), output)
 
 
 def sinusoidal_dot_products(dim: int, max_distance: int) -> Float[Tensor, " distances"]:
-    """PE(p) · PE(p + distance) for all distances up to `max_distance`, before and after: the same for any p."""
+    """PE(p) · PE(p + distance) for all distances up to `max_distance`, before and after; it is the same for every p."""
     table = sinusoidal_table(2 * max_distance + 1, dim)
     return table @ table[max_distance]
 
@@ -87,7 +86,8 @@ def rotary_dot_products(
 ) -> Float[Tensor, " distances"]:
     """The dot product of a query and a key `distance` positions after it, both rotated by their positions.
 
-    With key = query it is symmetric, as a rotation forth or back has one cosine; of two different vectors it is not.
+    With key = query it is symmetric, because both directions of rotation have the same cosine; with two different
+    vectors it is not.
     """
     rotary = Rotary(len(query), 2 * max_distance + 1)
     rotated_query = rotary(query.expand(1, 1, 2 * max_distance + 1, -1))[0, 0, max_distance]
@@ -117,7 +117,7 @@ def dot_products_figure(dim: int) -> Figure:
 
 
 def draw_dot_products(dim: int, output: Path) -> None:
-    """Draws q·k by distance: sinusoidal encodings cannot tell before from after, rotary ones can."""
+    """Draws q·k by distance: with sinusoidal encodings before and after are equal, with rotary ones they differ."""
     save(dot_products_figure(dim), output)
 
 
@@ -125,7 +125,7 @@ def draw_dot_products(dim: int, output: Path) -> None:
 def weights_at(
     attention: MultiHeadAttention, positions: nn.Module, embedded: Float[Tensor, "batch length dim"], offset: int
 ) -> Float[Tensor, "batch heads length length"]:
-    """Self-attention over embeddings plus positions, when the sentence starts at `offset`."""
+    """Self-attention over embeddings plus positions, if the sentence starts at `offset`."""
     states = positions(embedded, offset)
     record: list[Tensor] = []
     attention(states, attention.project_kv(states, offset), offset=offset, record=record)
@@ -135,11 +135,10 @@ def weights_at(
 def largest_change(
     attention: MultiHeadAttention, positions: nn.Module, embedded: Float[Tensor, "batch length dim"], offset: int
 ) -> float:
-    """How far any weight moves when the whole sentence is shifted from position 0 to `offset`.
+    """The largest change of a weight if the whole sentence is shifted from position 0 to `offset`.
 
-    `positions` is what a model adds to its embeddings; rotary ones are in the attention, and add nothing
-    (`NoPositions`). With rotary ones none moves as long as the score is a dot product of query and key; the additive
-    one is not.
+    `positions` are added to the embeddings; rotary positions are in the attention and add nothing (`NoPositions`). With
+    rotary ones no weight changes if the score is a dot product of query and key (the additive score is not).
     """
     start, shifted = (weights_at(attention, positions, embedded, at) for at in (0, offset))
     return (shifted - start).abs().max().item()
@@ -148,7 +147,7 @@ def largest_change(
 def shift_example(
     dim: int, offset: int
 ) -> tuple[dict[str, tuple[MultiHeadAttention, nn.Module]], Float[Tensor, "1 tokens dim"]]:
-    """One random sentence, and one attention with sinusoidal and with rotary positions, its projections the same."""
+    """One random sentence, and an attention with sinusoidal and one with rotary positions, with equal projections."""
     config = AttentionConfig(heads=1, head_dim=None, value_dim=None, dropout=0.0, bias=True, score="scaled_dot")
     most = offset + TOKENS
     with torch.random.fork_rng(devices=[]):
@@ -164,7 +163,7 @@ def shift_figure(dim: int, offset: int) -> Figure:
     rows = {name: [weights_at(*pair, embedded, at)[0, 0] for at in (0, offset)] for name, pair in encodings.items()}
     most = max(weights.max().item() for row in rows.values() for weights in row)
     most_change = max(largest_change(*pair, embedded, offset) for pair in encodings.values())
-    # Compressed: panels of squares, with no gaps where others have a color bar.
+    # Compressed: without gaps between panels that have no color bar.
     figure = Figure(figsize=(10, 6.4), layout="compressed")
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
     for (left, middle, right), (name, (start, shifted)) in zip(panels, rows.items(), strict=True):
@@ -182,8 +181,8 @@ def shift_figure(dim: int, offset: int) -> Figure:
 
 
 def draw_shift(dim: int, offset: int, output: Path) -> None:
-    """Draws what shifting a sentence does to its attention weights: they change with sinusoidal positions, which are
-    added before the projections to queries and keys; they do not with rotary ones, which rotate the projections.
+    """Draws the attention weights of a shifted sentence. They change with sinusoidal positions, which are added before
+    the projections to queries and keys; they do not change with rotary ones, which rotate the projections.
 
     Both rows have the same random sentence and the same untrained projections.
     """

@@ -1,4 +1,4 @@
-"""Why scores are divided by √H: without it the softmax saturates as heads grow wider (Vaswani et al. 2017, 3.2.1)."""
+"""Why scores are divided by √H: without that, the softmax saturates for wide heads (Vaswani et al. 2017, 3.2.1)."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from transformer.model.attention import attention_weights
 from transformer.tools.pictures.picture import blank, save
 
 HEAD_DIMS = tuple(2**power for power in range(1, 11))
-# Sentences × queries of each × keys they share: many enough that the lines are smooth.
+# Sentences, queries of each, and the keys that these share: enough for smooth lines.
 SENTENCES, QUERIES, KEYS = 64, 32, 32
 SEED = 1
 
@@ -18,8 +18,8 @@ SEED = 1
 class Sharpness(NamedTuple):
     """Means over many random queries.
 
-    `largest` is the largest weight; `gradient` is Σ w(1 - w), the trace of the softmax's Jacobian: what it lets through
-    to the scores, 0 for a one-hot row.
+    `largest` is the largest weight; `gradient` is Σ w(1 - w), the trace of the softmax's Jacobian: the gradient that
+    reaches the scores, 0 for a one-hot row.
     """
 
     largest: float
@@ -60,5 +60,6 @@ def softmax_figure() -> Figure:
 
 
 def draw_softmax(output: Path) -> None:
-    """Draws how sharp the softmax is, and what gradient it passes on, with and without scaling, as heads grow wider."""
+    """Draws the sharpness of the softmax, and the gradient that it passes on, by head width, with and without
+    scaling."""
     save(softmax_figure(), output)
