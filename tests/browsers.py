@@ -14,7 +14,7 @@ CHROMIUM_FLAGS = (
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
-# Chosen port, no first-run pages, no calls home, no processes for pages that nobody opens.
+# A chosen port, no first-run pages, no connections to the maker, no processes for pages that are not open.
 FIREFOX_PREFERENCES = {
     "marionette.port": 0,
     "browser.shell.checkDefaultBrowser": False,
@@ -27,17 +27,17 @@ FIREFOX_PREFERENCES = {
     "dom.ipc.processPrelaunch.enabled": False,
     "browser.newtab.preload": False,
 }
-# What most tests have in common; any of Playwright's options of a context may stand in their place.
+# The options that most tests share; a test may replace any of them with another of Playwright's options.
 TAB = {"viewport": {"width": 1280, "height": 720}, "locale": "en-US", "color_scheme": "light"}
 KEYS = {"Tab": "\ue004"}  # as WebDriver names them
 START_SECONDS, ANSWER_SECONDS = 120, 120
 
 
 class Chromium:
-    """The browser with one tab for each language and kind of device, which gets the size and the colors asked for.
+    """The browser, with one tab for each language and kind of device, which gets the wanted size and colors.
 
-    A page in a tab that is there costs a third of one in a new context, which has processes of its own. It shares with
-    those before it what a browser keeps of a file; our pages keep nothing.
+    A page in an open tab costs a third of one in a new context, which needs new processes. It shares the browser's
+    stored data with earlier pages; our pages store nothing.
     """
 
     def __init__(self, driver: Any) -> None:
@@ -45,7 +45,7 @@ class Chromium:
         self.tabs: dict[str, Any] = {}
 
     def tab(self, **options: Any) -> Any:
-        """The page of Playwright in the tab with these options: whoever asks next gets the same."""
+        """Playwright's page in the tab with these options; the next call with the same options gets the same tab."""
         options = TAB | options
         size, colors = options.pop("viewport"), options.pop("color_scheme")
         name = repr(sorted(options.items()))
@@ -54,7 +54,7 @@ class Chromium:
         tab = self.tabs[name]
         tab.set_viewport_size(size)
         tab.emulate_media(color_scheme=colors)
-        tab.mouse.move(0, 0)  # the next page may have something where it was left
+        tab.mouse.move(0, 0)  # the next page may have an element at the old place
         return tab
 
     def new_tab(self, **options: Any) -> Any:
@@ -65,7 +65,7 @@ class Chromium:
 
 
 class Visit:
-    """A page in a tab of Chromium, with what it asked for and what went wrong on it until it is closed."""
+    """A page in a tab of Chromium, with its requests and errors until it is closed."""
 
     def __init__(self, tab: Any, url: str) -> None:
         self.page = tab
@@ -81,13 +81,13 @@ class Visit:
         tab.goto(url)
 
     def close(self) -> None:
-        """The page itself stays until the next comes to its tab, which then needs no new process."""
+        """The page stays in its tab until the next one is opened there, which then needs no new process."""
         for event, listener in self.listeners.items():
             self.page.remove_listener(event, listener)
 
 
 class Firefox:
-    """The browser with one tab. It is spoken to over a local socket: `length:json`, as geckodriver does."""
+    """The browser with one tab, controlled over a local socket with messages `length:json`, as by geckodriver."""
 
     def __init__(self, profile: Path) -> None:
         preferences = (f'user_pref("{name}", {json.dumps(value)});\n' for name, value in FIREFOX_PREFERENCES.items())
@@ -137,12 +137,12 @@ class Firefox:
         self.ask("WebDriver:Navigate", url=path.as_uri())
 
     def evaluate(self, function: str, argument: Any = None) -> Any:
-        """What a JavaScript function (or what it promises) gives in the page, as Playwright's `evaluate`."""
+        """The result of a JavaScript function (or of its promise) in the page, as with Playwright's `evaluate`."""
         script = f"return ({function})(arguments[0])"
         return self.ask("WebDriver:ExecuteScript", script=script, args=[argument])["value"]
 
     def press(self, key: str) -> None:
-        """A key of the keyboard, of those that have no letter."""
+        """Presses a key that has no letter."""
         keys = [{"type": kind, "value": KEYS[key]} for kind in ("keyDown", "keyUp")]
         self.ask("WebDriver:PerformActions", actions=[{"type": "key", "id": "keyboard", "actions": keys}])
 

@@ -1,4 +1,4 @@
-"""Which cases of a test pytest runs, which only `pytest -m long` and .ci/run do, and which need a newer torch."""
+"""Marks the cases of a test that only run with `pytest -m long` and .ci/run, or that need a newer torch."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ def needs_torch(version: str) -> pytest.MarkDecorator:
 
 
 def others_long(cases: Iterable[Any], short: int = 1) -> list[Any]:
-    """The first cases of a test as they are; the others are marked as long, as together they take seconds."""
+    """The first cases of a test unchanged; the others are marked as long, because together they take seconds."""
     marked = list(cases)
     for index, case in enumerate(marked[short:], short):
         marked[index] = pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long)

@@ -1,4 +1,4 @@
-"""Shapes in signatures are checked while testing, and only then. Browsers are started once, where a test needs one."""
+"""Checks the shapes in signatures, only while testing. Browsers are started once, if a test needs one."""
 
 import gc
 import logging
@@ -12,7 +12,7 @@ import pytest
 
 from tests.browsers import CHROMIUM, FIREFOX, Chromium, Firefox
 
-# A background job ignores it, and so would the scripts that tests send it to.
+# Background jobs ignore it, and so would the scripts that tests send it to.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -20,12 +20,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores; before torch is imported, and for all processes that a test starts.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Modules whose signatures name shapes, and the tests that check them; elsewhere the same calls come up by thousands.
+# Modules with shapes in their signatures, and the tests that check them; elsewhere such calls are too many.
 SHAPED = "kernels model inference.search data.aligner data.batching training.loss training.regularization"
 CHECKING = tuple(f"tests/{room}" for room in ("kernels", "model", "data", "training", "inference/test_search"))
-# Folders of files that take long, which go first: in the end no worker is left alone with a long file.
+# Folders with slow files, which run first, so that no worker ends alone with a slow file.
 LONG = "scripts reliability cli page export server doctor tests".split()
-# The beginnings of the names of files that open a browser (or stand beside some that do).
+# Beginnings of the names of files that open a browser (or that are near such files).
 BROWSERS = (
     "tests/tools/page/",
     "tests/tools/export/test_page",
@@ -36,14 +36,14 @@ BROWSERS = (
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
-        return  # The process that distributes the tests runs none, and need not import torch.
-    # Before the hook: whatever is first imported beneath it is compiled again, without a .pyc, which takes seconds.
+        return  # The process that distributes the tests runs none, and needs no torch.
+    # Before the hook: modules that are first imported below it are compiled again, without a .pyc, which takes seconds.
     import hypothesis
     import jaxtyping
     import lightning.pytorch  # noqa: F401
 
     jaxtyping.install_import_hook([f"transformer.{name}" for name in SHAPED.split()], "beartype.beartype")
-    # By default an example fails that takes over 0.2 s, or that is slow to make: on a busy machine any may be.
+    # By default an example fails if it takes over 0.2 s or is slow to make, which can happen on a busy machine.
     too_slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("without a clock", deadline=None, suppress_health_check=too_slow)
     hypothesis.settings.load_profile("without a clock")
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def check_what_is_left() -> Iterator[None]:
-    """Fails the test that changes what later tests find, in place of one of those."""
+    """Fails a test that changes the state of later tests, instead of a later test."""
     before = Path.cwd(), logging.root.level
     yield
     assert (Path.cwd(), logging.root.level) == before
@@ -62,7 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Deals out file by file, but all files that open a browser to one worker: a browser takes seconds to start."""
+    """Distributes tests by file, but gives all files that open a browser to one worker, because a browser starts
+    slowly."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
@@ -73,13 +74,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    # What is imported by now stays: without this, the garbage collector went through all of it 140 times, for a minute.
+    # Objects imported so far stay: otherwise the garbage collector searched them 140 times, for a minute.
     gc.collect()
     gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
-    # pytest then collects five times, to find errors in what is deleted, a second each: once is enough.
+    # pytest then collects garbage five times, to find errors in deleted objects, for a second each: once is enough.
     gc.collect()
     gc.freeze()
 
@@ -95,7 +96,7 @@ def _shapes(request: pytest.FixtureRequest) -> None:
 def _seeded() -> None:
     import torch
 
-    # Not torch.manual_seed, which keeps for other devices from where it was called, half a millisecond each time.
+    # Not torch.manual_seed, which also stores for other devices where it was called, half a millisecond each time.
     torch.default_generator.manual_seed(0)
 
 

@@ -1,4 +1,4 @@
-"""Small settings and models for tests, made from the real YAML: a setting that is added there is in every test."""
+"""Small settings and models for tests, made from the real YAML, so that a setting added there is in every test."""
 
 import copy
 import dataclasses
@@ -14,7 +14,7 @@ from transformer.data.tokenizer import TokenizerSettings
 from transformer.model.config import read_model
 from transformer.training.sizing import choose
 
-# Distinct sizes, so that no swapped axes fit by chance.
+# Different sizes, so that swapped axes do not fit by chance.
 SMALL_MODEL = (
     *("model=tiny", "model.dim=24", "model.heads=3", "model.max_length=64"),
     *("model.dropout=0.0", "model.feed_forward.dim=37"),
@@ -28,7 +28,7 @@ def composed(*overrides: str, name: str = "train") -> dict[str, Any]:
 
 
 def run_dict(*overrides: str) -> dict[str, Any]:
-    """The settings of a run as plain data, but for those of its model."""
+    """The settings of a run as plain data, without those of its model."""
     return {key: value for key, value in of_run(composed(*overrides)).items() if key != "model"}
 
 

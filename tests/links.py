@@ -1,4 +1,4 @@
-"""Symbolic links, which on Windows only some users may make, and named pipes, which it has not."""
+"""Symbolic links, which only some users may make on Windows, and named pipes, which Windows does not have."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ def _can_link() -> bool:
             link.symlink_to("file")
         except OSError:
             return False
-        return link.is_symlink()  # Wine's links are none that Python sees
+        return link.is_symlink()  # Python does not recognize Wine's links
 
 
 needs_links = pytest.mark.skipif(not _can_link(), reason="symbolic links (on Windows: with developer mode)")

@@ -1,4 +1,4 @@
-"""Runs the snippets of a documentation page, to compare what they print with what the page shows."""
+"""Runs the code of a documentation page, to compare its output with the output that the page shows."""
 
 import contextlib
 import io
@@ -9,8 +9,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def play(page: str, section: str = "", **names: object) -> list[tuple[str, str, str]]:
-    """Runs the Python snippets of docs/PAGE, or of one of its sections, in the current folder, one after another in one
-    session that begins with `names`; gives each with what it printed and what the page says it prints."""
+    """Runs the Python code of docs/PAGE, or of one of its sections, in the current folder and in one session that
+    begins with `names`; gives each block with its output and the output on the page."""
     played = []
     text = (DOCS / page).read_text(encoding="utf-8")
     if section:

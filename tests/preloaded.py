@@ -1,10 +1,10 @@
-"""Imported by the process that others are forked from (`tests.processes`): what most of them would do first."""
+"""Imported by the process that others are forked from (`tests.processes`): the first imports of most of them."""
 
 import gc
 import importlib
 import weakref
 
-# What is imported stays: to look for garbage in it, again and again, would take a fifth of the time.
+# Imported objects stay: searching them for garbage again and again would take a fifth of the time.
 gc.disable()
 for module in (
     *("pytest", "transformer.training.train", "transformer.tools.page.explanation"),
@@ -17,6 +17,6 @@ importlib.import_module("tests.factories").composed()
 gc.collect()
 gc.freeze()
 gc.enable()
-# Else each process would, as it exits, take down torch's operators one by one.
+# Otherwise each process would remove torch's operators one by one as it exits.
 for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
     finalizer.atexit = False

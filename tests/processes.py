@@ -1,6 +1,6 @@
-"""Processes that tests start, all forked from one that has imported torch, Lightning and Hydra: that takes seconds.
+"""Processes that tests start, all forked from one that has imported torch, Lightning and Hydra, which takes seconds.
 
-(The checks of shapes that `tests.conftest` installs are not in them: it is not imported here.)
+(They do not have the checks of shapes of `tests.conftest`, which is not imported here.)
 """
 
 import multiprocessing
@@ -19,12 +19,12 @@ posix_only = pytest.mark.skipif(not CAN_FORK, reason="needs signals, forks or li
 
 
 def shell_words(command: str) -> list[str]:
-    """The words that a shell makes of a command; on Windows it keeps a backslash, but for one before a quote."""
+    """The words of a command, split as by a shell; on Windows a backslash stays, except before a quote."""
     return shlex.split(re.sub(r'\\(?!")', r"\\\\", command) if sys.platform == "win32" else command)
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had so far, in bytes; 0 on Windows, which does not count it so."""
+    """The most memory of this process so far, in bytes; 0 on Windows, which does not count it in this way."""
     if sys.platform == "win32":
         return 0
     import resource

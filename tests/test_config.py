@@ -1,4 +1,4 @@
-"""Typed settings check themselves, are read strictly from plain data, and an error names the key and the remedy."""
+"""Typed settings check themselves, plain data is read strictly, and an error names the key and the remedy."""
 
 import json
 import math
@@ -60,7 +60,7 @@ class Picture(Settings):
 
 
 def values(hint: Any, said: tuple[Any, ...] = ()) -> st.SearchStrategy[Any]:
-    """What a setting of this type may be, as plain data."""
+    """The allowed values of a setting of this type, as plain data."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     bounds = dict(bound.split() for bound in said if isinstance(bound, str))
     if origin is Annotated:
@@ -144,7 +144,7 @@ def test_exactly_the_numbers_within_the_bounds_are_taken(number: float) -> None:
         ([], "p=[] must be settings by name: title, "),
     ],
 )
-def test_what_no_setting_may_be_is_refused_with_its_full_name_and_what_is_allowed(plain: Any, said: str) -> None:
+def test_a_wrong_value_is_refused_with_the_full_name_and_the_allowed_values(plain: Any, said: str) -> None:
     with pytest.raises(UsageError) as refused:
         from_dict(Picture, plain, "p")
     assert said in str(refused.value)
@@ -186,7 +186,7 @@ def test_a_path_is_absolute_from_the_current_folder_and_knows_the_home(
     assert read.spare is Frame().file is None
 
 
-def test_marks_are_found_with_the_full_names_of_what_they_stand_at() -> None:
+def test_marks_are_found_with_the_full_names_of_their_settings() -> None:
     assert [*marked(Picture, PATH)] == ["frame.file", "spare.file", "copies"]
     assert [*marked(Picture, FIXED)] == ["frame.nails", "spare.nails", "sizes"]
     assert [*marked(Picture, OFF_CARD)] == ["frame"]

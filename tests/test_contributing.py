@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md are carried out on a copy of the project, and each command is tried."""
+"""The recipes of CONTRIBUTING.md are followed in a copy of the project, and each command is run."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ RECIPES = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 APPEND = re.compile(r"Append to `([^`]+)`:\n+```(?:python|yaml)\n(.*?)```", re.DOTALL)
 INSERT = re.compile(r"In `([^`]+)`, below `([^`]+)`, add:\n+```yaml\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"```bash\npython scripts/train\.py ([^\n]*)\n```")
-# Two steps of a small model: whether a recipe works, not how well.
+# Two steps of a small model: this shows whether a recipe works, not its quality.
 SMALL = (
     *("model.dim=24", "model.heads=2", "model.layers=1", "model.feed_forward.dim=32", "tokenizer.vocabulary_size=300"),
     *("trainer.max_steps=2", "training.validate_every=2", "trainer.limit_val_batches=1"),
@@ -26,7 +26,7 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with every recipe carried out in it."""
+    """The project after following every recipe."""
     place = tmp_path_factory.mktemp("project")
     for folder in ("transformer", "configs", "scripts", "data"):
         shutil.copytree(PROJECT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -41,7 +41,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def merged(commands: list[list[str]]) -> list[list[str]]:
-    """The arguments of several commands in as few runs as possible: no setting has two values in one."""
+    """The arguments of several commands in as few runs as possible: no run has two values for one setting."""
     runs: list[dict[str, str]] = []
     for command in commands:
         settings = dict(argument.split("=", 1) for argument in command)

@@ -1,4 +1,4 @@
-"""The precision follows from what a machine can do: a pure function of named features, no timing."""
+"""The precision depends on the features of a machine: a pure function of named features, without timing."""
 
 import logging
 import math
@@ -61,7 +61,7 @@ def test_only_instructions_of_a_processor_make_16_bits_fast(features: set[str], 
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
-    """Writes files of a Linux system in place of those of this one."""
+    """Writes files of a Linux system that replace the real ones."""
     monkeypatch.setattr("transformer.device.Path", lambda path: tmp_path / path.lstrip("/"))
 
     def write(files: dict[str, str]) -> None:
@@ -109,7 +109,7 @@ def test_free_memory_is_what_the_system_and_the_share_of_a_container_leave(
     assert available_memory() == 1000 * free
 
 
-def test_where_no_file_tells_of_memory_everything_is_tried(system: Any) -> None:
+def test_without_a_file_about_memory_every_batch_is_tried(system: Any) -> None:
     assert available_memory() == math.inf
     check_memory(10**18, "a model", "take a smaller one")
 
@@ -154,7 +154,7 @@ def test_the_precision_is_that_of_the_gpu_unless_the_cpu_is_asked_for(monkeypatc
 
 
 @pytest.mark.skipif(not hasattr(torch.cpu, "_is_avx512_bf16_supported"), reason="torch cannot tell")
-def test_what_linux_says_of_this_processor_is_what_torch_says() -> None:
+def test_linux_and_torch_agree_about_this_processor() -> None:
     assert ("avx512_bf16" in cpu_features()) == torch.cpu._is_avx512_bf16_supported()
 
 
@@ -182,7 +182,7 @@ def test_auto_is_bf16_only_where_it_is_fast(
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed", "32-true"])
-def test_what_is_set_wins_and_is_warned_of_where_it_is_emulated(
+def test_a_set_precision_is_used_with_a_warning_if_it_is_emulated(
     precision: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("transformer.device.find_hardware", lambda accelerator: OLD_CPU)
@@ -247,7 +247,7 @@ def test_no_matrix_product_is_timed_where_few_are_left(
 
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What `configure_torch` sets for the whole process is afterwards as it was."""
+    """Restores the settings that `configure_torch` changes for the whole process."""
     monkeypatch.setattr("os.environ", {key: value for key, value in os.environ.items() if not key.startswith("ONEDNN")})
     cuda, threads, precision = torch.backends.cuda, torch.get_num_threads(), torch.get_float32_matmul_precision()
     flash, efficient, cudnn = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
@@ -260,7 +260,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("restored")
-def test_what_is_set_of_the_machine_is_what_torch_uses() -> None:
+def test_torch_uses_the_settings_of_the_machine() -> None:
     said = configure_torch(MachineSettings(2, "medium", "fused"), "cpu", torch.bfloat16, is_packed=True)
     assert said == "cpu: 2 threads, matmul precision medium (as set), attention fused"
     assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == (2, "medium")
@@ -307,7 +307,7 @@ def test_another_way_to_multiply_is_taken_if_it_is_much_faster_and_as_precise(
     exact = left.double() @ right.double()
     is_precise = (left @ right - exact).norm() < 1e-5 * exact.norm()
     torch.set_float32_matmul_precision("high")
-    precision, reason = fastest_matmul_precision.__wrapped__()  # not as it was timed before
+    precision, reason = fastest_matmul_precision.__wrapped__()  # not the cached result
     assert (precision == "medium") == (is_precise and is_worth_it)
     assert ("not float32" in reason) == (not is_precise)
     assert torch.get_float32_matmul_precision() == "high"
@@ -361,7 +361,7 @@ def page_faults():
 
 before = page_faults()
 keep_freed_memory()
-page_faults()  # it needs a few to have enough
+page_faults()  # the first calls add a few
 print(before, page_faults())
 """
 
@@ -375,7 +375,7 @@ def test_freed_memory_is_used_again_without_asking_the_system() -> None:
 
 
 def test_on_a_gpu_no_shape_of_attention_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """cuDNN took 260 ms for each new shape of a batch, where a step takes 19 ms (docs/experiments.md)."""
+    """cuDNN took 260 ms for each new shape of a batch, and a step takes 19 ms (docs/experiments.md)."""
     before = torch.get_float32_matmul_precision()
     monkeypatch.setattr("transformer.device.device_kind", lambda accelerator: "cuda")
     assert "attention fused" in configure_torch(MachineSettings(torch.get_num_threads(), "highest", None), "gpu")
@@ -384,7 +384,7 @@ def test_on_a_gpu_no_shape_of_attention_is_planned(monkeypatch: pytest.MonkeyPat
     torch.set_float32_matmul_precision(before)
 
 
-def test_on_a_gpu_cudnn_attends_in_no_search_of_whoever_has_not_configured_torch() -> None:
+def test_on_a_gpu_no_search_uses_attention_of_cudnn_by_default() -> None:
     before = torch.backends.cuda.cudnn_sdp_enabled()
     for enabled in (True, False):
         torch.backends.cuda.enable_cudnn_sdp(enabled)

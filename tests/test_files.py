@@ -1,4 +1,4 @@
-"""What a file is written to, and locks that one process at a time holds; interruptions are tests/reliability's."""
+"""Writing files, and locks that one process at a time holds; interruptions are tested in tests/reliability."""
 
 import errno
 import os
@@ -45,7 +45,7 @@ def test_a_file_is_replaced_when_it_is_whole_and_kept_when_writing_fails(tmp_pat
 
 
 def test_an_error_names_the_file_and_not_the_one_that_takes_its_place(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * 250)  # with what the partial file adds, longer than names may be
+    path = tmp_path / ("x" * 250)  # with the ending of the partial file, longer than names may be
     with pytest.raises(OSError, match="File name too long" if os.name == "posix" else "No such file") as caught:
         atomic_write(path, b"text")
     assert caught.value.filename == str(path)
@@ -78,7 +78,7 @@ def test_a_pipe_is_written_through_and_stays_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="Windows has no /dev/stdout")
-def test_what_stands_in_dev_is_written_through(tmp_path: Path) -> None:
+def test_devices_in_dev_are_written_directly(tmp_path: Path) -> None:
     program = "from pathlib import Path; from transformer.files import atomic_write; print('a', flush=True);"
     program += "atomic_write(Path('/dev/stdout'), b'b')"
     with (tmp_path / "out").open("wb") as out:
@@ -98,7 +98,7 @@ def test_a_regular_file_in_dev_is_replaced_as_everywhere() -> None:
 
 
 @needs_full_device
-def test_a_full_device_is_told_in_one_line() -> None:
+def test_a_full_device_is_reported_in_one_line() -> None:
     with pytest.raises(OSError, match=r"^/dev/full cannot be written: No space left on device$"):
         atomic_write(Path("/dev/full"), b"text")
 
@@ -119,7 +119,7 @@ def test_a_lock_that_another_process_holds_is_refused_at_once_and_ends_with_it(t
         pass
 
 
-def test_a_lock_where_no_file_can_be_made_is_told_by_what_was_to_be_written(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_made_is_reported_with_the_file_to_write(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = pytest.raises(OSError, match=r"^the run cannot be written: ")
     with refused, exclusive_lock(tmp_path / "file" / "lock", "the run"):
@@ -132,7 +132,7 @@ def test_a_lock_is_given_back_whatever_happens_while_it_is_held(tmp_path: Path) 
             raise ValueError("stopped")
 
 
-def test_a_cache_is_made_again_when_what_it_was_made_of_has_changed_and_else_not(tmp_path: Path) -> None:
+def test_a_cache_is_made_again_only_if_its_sources_have_changed(tmp_path: Path) -> None:
     made: list[str] = []
     for of in ("one", "one", "other", "other"):
         cached_folder(tmp_path / "key", lambda folder, of=of: (folder / of).touch() or made.append(of), made_of=of)
@@ -153,7 +153,7 @@ def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_replaced(tmp_path: Pa
     ]
 
 
-def test_an_error_of_another_file_is_not_said_of_the_one_that_is_written(tmp_path: Path) -> None:
+def test_an_error_about_another_file_keeps_the_name_of_that_file(tmp_path: Path) -> None:
     def fail(name: str | None) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", name)
 
@@ -185,7 +185,7 @@ def test_a_file_larger_than_asked_for_is_not_read(tmp_path: Path) -> None:
 def test_the_home_folder_of_a_user_who_is_not_known_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in ("HOME", "USERPROFILE"):  # of Windows
+    for variable in ("HOME", "USERPROFILE"):  # HOME, and on Windows USERPROFILE
         monkeypatch.setenv(variable, str(tmp_path))
     assert expanded("~/x") == tmp_path / "x"
     assert (expanded("~nobody-of-this-name/x"), expanded("x/~y")) == (Path("~nobody-of-this-name/x"), Path("x/~y"))

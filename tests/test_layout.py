@@ -12,7 +12,7 @@ import transformer
 
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "transformer"
-# In the order of docs/architecture.md: each may import what stands before it.
+# In the order of docs/architecture.md: each may import only those before it.
 ENTRIES = (
     *("config", "machine", "device", "files", "processes", "signals", "printing", "run", "kernels", "model", "data"),
     *("inference", "evaluation", "training", "tools", "cli", "__main__"),
@@ -30,7 +30,7 @@ MODULES = {module_name(path) for path in FILES}
 
 @cache
 def imported(path: Path) -> frozenset[str]:
-    """The modules that a file imports, also those imported late; `from package import module` names the module."""
+    """The modules that a file imports, also late; `from package import module` names the module."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -64,7 +64,7 @@ def test_nothing_imports_a_later_entry(path: Path) -> None:
 def test_no_imports_form_a_cycle() -> None:
     graph = {module_name(path): {n for n in imported(path) if n.startswith("transformer.")} for path in FILES[1:]}
     packages = {module_name(path) for path in FILES if path.name == "__init__.py"}
-    # A package's own modules do not need its __init__, which gathers names from them.
+    # A package's own modules do not need its __init__, which collects names from them.
     graph = {name: needs - {name.rpartition(".")[0]} for name, needs in graph.items() if name not in packages}
     while graph:
         leaves = {name for name, needs in graph.items() if not needs & graph.keys()}
@@ -100,12 +100,12 @@ def test_a_file_defines_first_what_it_uses_further_down(path: Path) -> None:
 
     for place, node in enumerate(definitions):
         later = uses[node.name] & {other.name for other in definitions[place + 1 :]}
-        # Two that call each other have no order.
+        # Two definitions that call each other have no order.
         assert not {name for name in later if node.name not in reached(name)}, node.name
 
 
 def anchors(document: Path) -> set[str]:
-    """The headings of a document, as a link names them: `## Use it` is #use-it."""
+    """The headings of a document, as in links: `## Use it` is #use-it."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""docs/mistakes.md: each of its tests passes in the real code and fails in the code with that mistake."""
+"""docs/mistakes.md: each of its tests passes with the real code and fails with the mistake."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ SESSION, LEARNED_BY_HEART, *_ = PYTHON.findall(PAGE)
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The names that the page's tests begin with."""
+    """The names that exist at the start of the page's tests."""
     names: dict[str, Any] = {"CACHE": str(tmp_path_factory.mktemp("cache"))}
     exec(SESSION, names)
     return names
@@ -39,7 +39,7 @@ def test_the_test_of_a_mistake_passes_without_it_and_fails_with_it(name: str, se
     exec(check, dict(session))
     with MISTAKES[name].made(), pytest.raises(AssertionError):
         exec(check, dict(session))
-    exec(check, dict(session))  # nothing of the mistake is left behind
+    exec(check, dict(session))  # the mistake is removed again
 
 
 def test_the_page_has_a_section_and_pictures_for_every_mistake_in_order() -> None:

@@ -1,4 +1,4 @@
-"""What was measured is data (benchmarks/results), and the tables of docs are made from it."""
+"""Measurements are data (benchmarks/results), and the tables of docs are made from them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run's folder: found from each of its files, and what is in it read back."""
+"""A run's folder is found from each of its files, and its files are read."""
 
 from pathlib import Path
 

@@ -1,7 +1,8 @@
-"""docs/tour.md, docs/library.md and the code of README.md run from top to bottom, and print and draw what they show.
+"""docs/tour.md, docs/library.md and the code of README.md run from top to bottom, with the output and pictures that
+they show.
 
 The tour is executed as the notebook that is made from it. `RUN=FOLDER jupyter execute docs/tour.ipynb` draws its
-pictures anew, those of a trained model from the run in FOLDER.
+pictures again; those of a trained model come from the run in FOLDER.
 """
 
 import json
@@ -33,7 +34,7 @@ def test_the_notebook_is_the_tour_of_today() -> None:
 
 @pytest.mark.long
 def test_the_tour_prints_and_draws_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Untrained: only the last pictures need a model of ours, and any will do to see that the snippet works.
+    # Untrained: only the last pictures need one of our models, and any model shows that the code works.
     lines = (DOCS.parent / "data" / "toy" / "train.de").read_text(encoding="utf-8").splitlines()[:300]
     settings = tokenizer_settings("bpe", 200)
     tokenizer = train_tokenizer(lines, settings)
@@ -65,7 +66,7 @@ def printed(cell: nbformat.NotebookNode) -> str:
 @pytest.mark.parametrize("page", ["../README.md", "library.md"])
 def test_the_page_trains_a_model_and_decodes_with_it(page: str) -> None:
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # its tensors are small: more threads would wait for each other
+    torch.set_num_threads(1)  # its tensors are small: with more threads they would wait for each other
     try:
         for code, printed, shown in play(page):
             assert printed == shown, code

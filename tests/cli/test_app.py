@@ -22,7 +22,7 @@ from transformer.config import UsageError, flatten
 from transformer.inference.settings import SearchSettings
 
 FLAG_COMMANDS = [name for name in COMMANDS if name not in HYDRA_COMMANDS]
-# What a command cannot do without, and what two settings need each other for.
+# Arguments that a command requires, and settings that are only allowed together.
 NEEDED = {
     "explain": ["ja"],
     "export": ["page", "--output", "x.html"],
@@ -40,7 +40,7 @@ def settings_of(command: str) -> Iterator[tuple[type, str, Any]]:
 
 
 def sentence(cls: type, name: str) -> str:
-    """What stands below a field in the code."""
+    """The sentence below a field in the code."""
     declared = next(parent for parent in cls.__mro__ if name in vars(parent).get("__annotations__", {}))
     [body] = ast.parse(textwrap.dedent(inspect.getsource(declared))).body
     assert isinstance(body, ast.ClassDef)
@@ -85,7 +85,7 @@ def test_help_lists_all_commands_with_their_first_line(tmp_path: Path) -> None:
 
 
 def wrong_values(hint: Any) -> list[str]:
-    """Values that a setting of this type cannot have, as they are typed."""
+    """Wrong values for a setting of this type, as they are typed."""
     if typing.get_origin(hint) is typing.Literal:
         return ["nix"]
     if typing.get_origin(hint) is typing.Annotated:
@@ -120,7 +120,7 @@ def test_a_setting_as_train_takes_it_is_refused_with_its_flag(command: str) -> N
 
 
 @pytest.mark.parametrize("typed", [["a=b"], ["beams=5 is text"], ["--", "beam=5 is text"], ["--", "--beam"]])
-def test_other_words_with_an_equals_sign_and_what_stands_after_two_dashes_are_text(
+def test_other_words_with_an_equals_sign_and_words_after_two_dashes_are_text(
     typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`--checkpoint` takes the model that is meant, and says which one it took."""
+"""`--checkpoint` finds the right model, and prints which one it took."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from transformer.inference.settings import ChoiceSettings
 
 
 def finish(run: Path, time: float, bleu: float = 34.25, directions: int = 1) -> Path:
-    """What a run leaves at its end, as far as choosing one needs it."""
+    """The files of a finished run that are needed to choose one."""
     languages = {"source_language": "de", "target_language": "en"}
     description = json.dumps(languages | {"directions": [["de", "en"]] * directions})
     header = json.dumps({"__metadata__": {"translator": description}}).encode()
@@ -64,7 +64,7 @@ def test_without_a_name_the_run_that_finished_last_is_taken(runs: Path) -> None:
     assert find_checkpoint(None).samefile(first)
 
 
-def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
+def test_the_chosen_run_is_announced_with_its_languages_and_score(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     early, trial = Path("runs", "early"), Path("runs", "sweep", "0")
@@ -87,18 +87,18 @@ def test_the_run_that_was_taken_is_said_with_its_languages_and_score(
         assert f"newest finished run, de → en and {others}, test bleu 34.2)" in capsys.readouterr().err
     no_description = b'{"__metadata__": {"translator": "[]"}}'
     for damaged in (b"", b"\xff" * 40, (9).to_bytes(8, "little") + b'{"a": [1]', b"\x26" + bytes(7) + no_description):
-        model.write_bytes(damaged)  # whoever loads it says so
+        model.write_bytes(damaged)  # loading it reports the damage
         announce_checkpoint(None, model)
         assert capsys.readouterr().err == f"--checkpoint {early} (newest finished run)\n"
 
 
 @needs_links
-def test_results_that_cannot_be_read_take_nothing_from_the_announcement(
+def test_unreadable_results_do_not_change_the_rest_of_the_announcement(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     early = Path("runs", "early")
     model = finish(early, 1e9)
-    os.utime(early / "checkpoints" / "last.ckpt")  # the same run is none that was passed over
+    os.utime(early / "checkpoints" / "last.ckpt")  # the run that is chosen does not count as an ignored newer one
     whole = '{"test": {"bleu": 1}}'
     Path("other.json").write_text(whole, encoding="utf-8")
     for damaged in (

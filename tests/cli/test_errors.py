@@ -1,4 +1,4 @@
-"""An error is one line, foreign text in it steers no terminal, and streams take all text, or nobody listens."""
+"""An error is one line, control characters in it are escaped, and streams take all text, also if nobody reads them."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         ("\udcff", "\\udcff"),
     ],
 )
-def test_what_steers_a_terminal_or_breaks_a_line_is_escaped(text: str, safe: str) -> None:
+def test_control_characters_and_line_breaks_are_escaped(text: str, safe: str) -> None:
     assert terminal_safe(text) == safe
 
 
@@ -57,8 +57,8 @@ def test_an_unexpected_error_says_its_type_and_how_to_see_more() -> None:
 
 def test_a_process_that_lost_another_one_says_so() -> None:
     gloo = f"[/a/long/path/{'x' * 200}/pair.cc:1] Connection closed by peer [10.0.0.7]"
-    told = describe(RuntimeError(gloo))
-    assert told == "another process has ended before its work was done (Connection closed by peer)"
+    message = describe(RuntimeError(gloo))
+    assert message == "another process has ended before its work was done (Connection closed by peer)"
     assert describe(ValueError("Broken pipe")) == "Broken pipe"
 
 
@@ -71,7 +71,7 @@ def test_a_process_that_lost_another_one_says_so() -> None:
         ({"RANK": "", "LOCAL_RANK": "none", "SLURM_PROCID": "2"}, 2),
     ],
 )
-def test_of_several_processes_all_but_the_first_say_their_number(
+def test_all_processes_but_the_first_print_their_number(
     environment: dict[str, str], number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"):
@@ -138,7 +138,7 @@ def test_a_command_names_a_script_as_it_can_be_started_from_here(
         (BrokenPipeError(), 141),
     ],
 )
-def test_the_exit_status_tells_a_mistake_from_a_failure(
+def test_the_exit_status_distinguishes_a_mistake_from_a_failure(
     error: Exception | None, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def work() -> None:
@@ -153,7 +153,7 @@ def test_the_exit_status_tells_a_mistake_from_a_failure(
 # Streams.
 
 
-# An environment in which Python's own streams take ASCII alone.
+# An environment in which Python's own streams take only ASCII.
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
@@ -169,7 +169,7 @@ def test_a_pipe_gets_utf8_wherever_it_is_unless_another_encoding_is_asked_for(
 
 
 def test_the_stream_of_a_notebook_stays_as_it_is() -> None:
-    # In a process of its own: what is set up here would stay for all later tests.
+    # In a new process: a change here would stay for all later tests.
     code = """
 import io, sys
 from transformer.cli.errors import configure_output
@@ -184,7 +184,7 @@ terminal.buffer.write((sys.stdout.getvalue() + sys.stderr.getvalue()).encode())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has /dev/full")
-def test_results_that_find_no_room_are_told_in_one_line() -> None:
+def test_results_without_room_on_the_disk_are_reported_in_one_line() -> None:
     command = [sys.executable, "-m", "transformer", "translate", "--help"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=PROJECT)
@@ -205,7 +205,7 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
 
 @pytest.fixture
 def unread() -> Iterator[TextIO]:
-    """A pipe to write to whose reader has gone."""
+    """The writing end of a pipe that has no reader."""
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as pipe:
@@ -223,7 +223,9 @@ def test_a_log_that_nobody_reads_ends_no_work(unread: TextIO, monkeypatch: pytes
 
 
 @posix_only
-def test_a_table_whose_reader_has_gone_is_told_to_the_script(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_notices_that_the_reader_of_a_table_has_gone(
+    unread: TextIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdout", unread)
     with pytest.raises(BrokenPipeError):
         console().print("a table")

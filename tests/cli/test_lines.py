@@ -1,4 +1,5 @@
-"""A translation on its way out: a terminal gets no letter that it would obey, everything else gets all letters."""
+"""The output of translations: on a terminal control characters are escaped, everywhere else all characters are
+written."""
 
 import json
 import math
@@ -58,7 +59,7 @@ def test_a_person_is_asked_for_one_sentence_after_the_other_on_stderr(
 def test_an_output_knows_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for (reader, writer), is_terminal in ((os.pipe(), False), (os.openpty(), True)):
         with os.fdopen(writer, "w") as stream, Output(None) as before:
-            assert not before.is_terminal  # what pytest has in place of stdout
+            assert not before.is_terminal  # pytest's replacement of stdout
             monkeypatch.setattr(sys, "stdout", stream)
             with Output(None) as output:
                 assert output.is_terminal == is_terminal
@@ -76,7 +77,7 @@ def test_a_long_file_is_translated_in_steps_that_fill_batches(total: int | None,
 
 @pytest.mark.parametrize("clock", [time.monotonic, lambda: 1.0], ids=["fine", "coarse"])
 def test_chunks_hold_all_lines_in_their_order(clock: Callable[[], float], monkeypatch: pytest.MonkeyPatch) -> None:
-    # On Windows the clock advances 64 times a second: many lines, if they are empty, take no time by it.
+    # On Windows the clock advances 64 times a second, so many empty lines seem to take no time.
     monkeypatch.setattr(time, "monotonic", clock)
     lines = [str(number) for number in range(10)]
     dealt = list(chunks(iter(lines), 4, 0, len(lines)))
@@ -85,7 +86,7 @@ def test_chunks_hold_all_lines_in_their_order(clock: Callable[[], float], monkey
     assert [numbers for numbers, _ in chunks(iter(lines), 6, 20, 30)] == [range(21, 27), range(27, 31)]
 
 
-def test_of_a_pipe_and_in_a_pipe_no_bar_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_bar_is_shown_if_input_or_output_is_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     for total in (3, None):
         assert [chunk for _, chunk in chunks(iter("abc"), 2, 0, total)] == [["a", "b"], ["c"]]
     assert capsys.readouterr().err == ""
@@ -98,7 +99,7 @@ def test_a_program_gets_the_answer_to_each_line_before_it_writes_the_next(monkey
         dealt = chunks(input_lines(None, None), 4, 0, None)
         program.write("schläft\n".encode())
         assert next(dealt) == (range(1, 2), ["schläft"])
-        program.write(b"a\nb\nc\nd\ne\n")  # those that come together are translated together
+        program.write(b"a\nb\nc\nd\ne\n")  # lines that arrive together are translated together
         assert [next(dealt), next(dealt)] == [(range(2, 6), [*"abcd"]), (range(6, 7), ["e"])]
         program.write(b"x\n\xff\n")
         assert next(dealt) == (range(7, 8), ["x"])
@@ -106,7 +107,7 @@ def test_a_program_gets_the_answer_to_each_line_before_it_writes_the_next(monkey
             next(dealt)
 
 
-def test_a_text_is_one_line_and_what_can_be_read_only_once_is_not_counted() -> None:
+def test_a_text_is_one_line_and_the_lines_of_a_pipe_are_not_counted() -> None:
     assert [*input_lines("ein\nHaus", None)] == ["ein Haus"]
     assert count_lines(os.devnull) is None
 

@@ -1,4 +1,4 @@
-"""A mistake costs one line that names it and the remedy, the exit status 2, and nothing is left behind."""
+"""A mistake gives one line with its name and the remedy and the exit status 2, and leaves nothing behind."""
 
 import os
 import shlex
@@ -21,7 +21,7 @@ PRESETS = {
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with presets of one's own and a text."""
+    """A folder with the user's own presets and a text."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "own" / "experiment").mkdir(parents=True)
     for name, text in PRESETS.items():
@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refusal(line: str, home: Path, **environment: str) -> str:
-    """What a command that must be refused says."""
+    """The message of a command that must be refused."""
     name, *arguments = shlex.split(line)
     before = sorted(home.rglob("*"))
     command = ["-m", "transformer"] if name == "translator" else [f"{PROJECT}/scripts/{name}.py"]
@@ -49,7 +49,7 @@ FILES = "train data=files data.source_language=de data.target_language=en"
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        # What train does not have, or does not take.
+        # Settings that train does not have, or values that it does not take.
         ("train model.hed=3", ["model.hed:", "model.heads"]),
         ("train data=nix", ["data/nix:", "toy", "files"]),
         ("train model.dim=x", ["model.dim=x"]),
@@ -57,11 +57,11 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("train training.learning_rate=-1", ["training.learning_rate=-1"]),
         ("train model.heads=7", ["heads=7", "dim=128"]),
         ("train ~model seed=x", ["seed=x"]),
-        # What is typed in another form.
+        # Wrong forms of a command line.
         ("train --heads 8", ["--heads", "model.heads=VALUE"]),
         ("train heads 8", ["heads:", "KEY=VALUE"]),
         ("train data.train=a[b", ["data.train=a[b", "quotes"]),
-        # What is not there.
+        # Names of things that do not exist.
         (f"{FILES} data.pairs=nowhere.tsv", ["nowhere.tsv"]),
         (FILES, ["data.train", "data.pairs"]),
         ("train resume=nowhere", ["resume=nowhere", "last"]),
@@ -69,7 +69,7 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("train hydra.run.dir=x.en/run", ["x.en", "hydra.run.dir="]),
         ("train -m seed=1,2 hydra.sweep.dir=x.en/sweep", ["x.en", "hydra.sweep.dir="]),
         ("train init_from=nowhere/multi30k_cpu", ["init_from=", "experiment=multi30k_cpu"]),
-        # In a preset of one's own.
+        # Mistakes in the user's own preset.
         (f"{OWN}broken", [f"experiment{os.sep}broken.yaml", "line 2"]),
         (f"{OWN}unknown", ["model.hed:", "heads"]),
         (f"{OWN}wrong", ["training.learning_rate=fast"]),
@@ -96,12 +96,12 @@ FILES = "train data=files data.source_language=de data.target_language=en"
         ("translator trian", ["trian", "train"]),
     ],
 )
-def test_a_mistake_is_told_in_one_line_that_names_it_and_the_remedy(line: str, named: list[str], home: Path) -> None:
-    told = refusal(line, home)
-    assert told.startswith("error: ")
-    assert told.count("\n") == 1, told
+def test_a_mistake_is_reported_in_one_line_with_the_remedy(line: str, named: list[str], home: Path) -> None:
+    message = refusal(line, home)
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1, message
     for name in named:
-        assert name in told
+        assert name in message
 
 
 @pytest.mark.parametrize("variable", others_long(["WORLD_SIZE", "SLURM_NTASKS"]))
@@ -121,9 +121,9 @@ def test_processes_started_side_by_side_need_one_folder(variable: str, home: Pat
     ),
 )
 def test_with_debug_a_traceback_stands_before_the_line(line: str, home: Path) -> None:
-    told = refusal(line, home)
-    assert told.startswith("Traceback (most recent call last):\n")
-    assert told.splitlines()[-1].startswith("error: ")
+    message = refusal(line, home)
+    assert message.startswith("Traceback (most recent call last):\n")
+    assert message.splitlines()[-1].startswith("error: ")
 
 
 def test_after_two_dashes_debug_is_text(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs and models of earlier versions are read (tests/old/ holds one, as commit a3b47d6 left it), and today's too."""
+"""Runs and models of earlier versions can be read (tests/old/ has one, written by commit a3b47d6), and new ones too."""
 
 import json
 import shutil
@@ -19,13 +19,13 @@ from transformer.run import FORMAT, Run
 from transformer.training.config import RunSettings, check_settings
 
 OLD = PROJECT / "tests" / "old" / "run_a3b47d6"
-# Of a run that begins with a model: its own shape and tokenizers are left to that one.
+# For a run that begins with a model: that model brings its own shape and tokenizers.
 OF_MODEL = [word for word in TINY if not word.startswith(("model.", "tokenizer."))]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the old run, whose corpus lies here now."""
+    """A folder with the old run, and with its corpus."""
     folder = few_pairs(tmp_path_factory.mktemp("home"))
     config = Path(shutil.copytree(OLD, folder / "old")) / "config.yaml"
     here = config.read_text(encoding="utf-8").replace("/somewhere/project", str(PROJECT))
@@ -57,7 +57,7 @@ def test_the_settings_of_an_old_run_are_read_and_pass_todays_checks() -> None:
 @pytest.mark.long
 def test_an_old_run_is_scored_as_it_was(home: Path) -> None:
     asked = ["--output", "scored", "--precision", "float32", "--device", "cpu"]
-    ok("evaluate", "old", *asked, "--no-repeat", "0", cwd=home)  # nothing was searched again then
+    ok("evaluate", "old", *asked, "--no-repeat", "0", cwd=home)  # the search had no second pass then
     before = json.loads((OLD / "test.json").read_text(encoding="utf-8"))["test"]
     scores = json.loads((home / "scored" / "evaluation.json").read_text(encoding="utf-8"))["test"]
     assert scores["signatures"] == before.pop("signatures")
@@ -73,7 +73,7 @@ def test_an_old_run_is_compared(home: Path) -> None:
 
 @pytest.mark.long
 def test_a_new_run_begins_with_an_old_model(home: Path) -> None:
-    # Dropout is no part of a model: the corpus decides.
+    # Dropout is not part of a model: it depends on the corpus.
     ok("train", *OF_MODEL, "model.dropout=0.1", "init_from=old", "hydra.run.dir=new", cwd=home)
     assert Translator.load(home / "new").model.config == Translator.load(OLD).model.config
     assert torch.load(home / "new/checkpoints/last.ckpt", weights_only=True)["progress"]["step"] == STEPS

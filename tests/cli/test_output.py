@@ -1,4 +1,5 @@
-"""A file of translations: whole or kept to be gone on with, and never mixed from two inputs, settings or models."""
+"""A file of translations is whole, or it is kept so that it can be resumed, and never has two inputs, settings or
+models."""
 
 import os
 from pathlib import Path
@@ -14,7 +15,7 @@ LINES = [f"Zeile {number}" for number in range(1, 11)]
 
 
 class Translation:
-    """Copies lines to a file in chunks of three, as translate.py writes translations."""
+    """Copies lines to a file in chunks of three, as translate.py does with translations."""
 
     def __init__(self, folder: Path) -> None:
         self.file, self.model = folder / "out.en", folder / "model"
@@ -70,7 +71,7 @@ def test_a_stopped_translation_resumed_is_that_of_one_not_stopped(
 
 @posix_only
 @pytest.mark.parametrize(("room", "kept"), [(1000, 0), (5000, 3)])
-def test_a_full_disk_is_said_of_the_file_and_keeps_whole_chunks_only(
+def test_a_full_disk_is_reported_with_the_file_and_keeps_whole_chunks(
     translation: Translation, capsys: pytest.CaptureFixture[str], room: int, kept: int
 ) -> None:
     import resource
@@ -89,10 +90,10 @@ def test_a_full_disk_is_said_of_the_file_and_keeps_whole_chunks_only(
     assert translation.file.read_text(encoding="utf-8") == "".join(f"{line.upper()}\n" for line in lines)
 
 
-def test_what_a_killed_process_wrote_of_a_chunk_is_not_kept(translation: Translation) -> None:
+def test_an_incomplete_chunk_of_a_killed_process_is_not_kept(translation: Translation) -> None:
     translation.stop()
     with Path("out.en.partial").open("ab") as file:
-        file.write(b"ZEILE 7\nZEI" * 9)  # longer than what comes in its place, as other cards may compute
+        file.write(b"ZEILE 7\nZEI" * 9)  # longer than its new text, as on another GPU
     translation.run(resume=True)
     assert translation.file.read_text(encoding="utf-8") == WHOLE
 
@@ -143,7 +144,7 @@ def test_a_resumed_translation_that_is_stopped_at_once_says_what_is_kept(
     assert capsys.readouterr().err == "6 lines are kept in out.en.partial: --resume continues\n"
 
 
-def test_resuming_begins_where_nothing_is_there_and_leaves_what_is_whole(
+def test_resuming_begins_if_nothing_is_there_and_leaves_a_whole_file(
     translation: Translation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
@@ -182,7 +183,7 @@ def test_a_file_that_another_process_translates_into_is_left_alone(translation: 
     assert translation.names() == ["out.en"]
 
 
-def test_a_translation_that_goes_on_elsewhere_is_not_called_stopped(translation: Translation) -> None:
+def test_a_translation_that_continues_elsewhere_is_not_called_stopped(translation: Translation) -> None:
     with open_output("out.en", {}, [translation.model], resume=False) as output:
         output.write(["eins"], "ONE\n")
         with pytest.raises(OSError, match=r"out.en is in use by another process"):
@@ -246,7 +247,7 @@ def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translati
     translation.run()
     assert (tmp_path / "real.en").read_text(encoding="utf-8") == WHOLE
     assert translation.file.is_symlink()
-    # Not /dev/null: an error that puts a file in its place, found by root, would take it from all other programs.
+    # Not /dev/null: if an error replaced it (tests may run as root), all other programs would lose it.
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDWR)
     translation.file = tmp_path / "pipe"
@@ -266,9 +267,7 @@ def test_a_link_is_followed_and_a_pipe_is_written_through(translation: Translati
 
 
 @posix_only
-def test_what_a_shell_sends_to_its_file_next_stands_after_the_translation(
-    translation: Translation, tmp_path: Path
-) -> None:
+def test_the_next_output_of_a_shell_stands_after_the_translation(translation: Translation, tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb", buffering=0) as log:  # { translate.py --output /dev/stdout; echo after; } > log
         log.write(b"before\n")
         translation.file = Path(f"/dev/fd/{log.fileno()}")
@@ -279,7 +278,7 @@ def test_what_a_shell_sends_to_its_file_next_stands_after_the_translation(
 
 def test_a_state_without_its_file_stops_nobody(translation: Translation) -> None:
     translation.stop()
-    (translation.file.parent / "out.en.partial").replace(translation.file)  # as a process does just before its end
+    (translation.file.parent / "out.en.partial").replace(translation.file)  # as a process does just before it ends
     assert open_output("out.en", {}, [translation.model], resume=True).is_finished()
     translation.run()
     assert translation.file.read_text(encoding="utf-8") == WHOLE

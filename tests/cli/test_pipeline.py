@@ -1,4 +1,4 @@
-"""Commands one after another: what is finished is skipped, what was begun goes on, a signal reaches the command."""
+"""Stages: finished ones are skipped, a begun one continues, and a signal reaches the command of a stage."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from transformer.signals import Interrupted, SignalHandler
 
 
 def stage(folder: Path, name: str, begin: str, resume: str = "raise SystemExit(9)") -> Stage:
-    """A command of Python in the folder; NAME.begun and NAME.done are its marks."""
+    """A Python command in the folder; NAME.begun and NAME.done mark its progress."""
     start = f"from pathlib import Path; import os; os.chdir({str(folder)!r}); log = open('log', 'a'); "
     commands = ([sys.executable, "-c", f"{start}{code}"] for code in (begin, resume))
     return Stage(name, *commands, folder / f"{name}.begun", [folder / f"{name}.done"])
@@ -30,22 +30,22 @@ def done(name: str) -> str:
 
 
 def run(stages: list[Stage], folder: Path) -> None:
-    """Each time it runs, it leaves a mark in the folder first."""
+    """Each run first leaves a mark in the folder."""
     run_stages(stages, folder, (folder / "prepared").touch)
 
 
-def test_what_is_finished_is_skipped_and_what_was_begun_goes_on(
+def test_finished_stages_are_skipped_and_begun_ones_continue(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fails = "log.write('fails '); Path('second.begun').touch(); raise SystemExit(3)"
-    # As a system without memory does it, the first time.
+    # The first time it is killed, as by a system without memory.
     killed = "Path('killed').exists() or (Path('killed').touch(), log.write('killed '), log.close(), os.abort()); "
     stages = [
         stage(tmp_path, "first", done("first")),
         stage(tmp_path, "second", fails, killed + done("second")),
         stage(tmp_path, "third", done("third")),
     ]
-    (tmp_path / COMMAND).write_text("[]", encoding="utf-8")  # of which nothing has begun
+    (tmp_path / COMMAND).write_text("[]", encoding="utf-8")  # a record in which no stage has begun
     for _ in range(2):
         with pytest.raises(ChildProcessError, match=r"second has failed: correct the error, then repeat the command"):
             run(stages, tmp_path)
@@ -123,7 +123,7 @@ def test_a_second_signal_reaches_the_command_too(tmp_path: Path) -> None:
         for sign in (waiting.started, tmp_path / "asked"):
             while not sign.exists():
                 time.sleep(0.01)
-            time.sleep(0.1)  # the handler is there
+            time.sleep(0.1)  # the handler is installed
             os.kill(os.getpid(), signal.SIGTERM)
 
     ender = threading.Thread(target=end_it, daemon=True)
@@ -142,7 +142,7 @@ def test_a_command_has_no_ctrl_c_of_the_terminal(tmp_path: Path) -> None:
 
 
 class SignalBefore:
-    """An argument of a command; the signal comes before there is a process."""
+    """An argument of a command; the signal comes before the process is started."""
 
     def __fspath__(self) -> str:
         signal.raise_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Results are not written where they cannot be, or over a model."""
+"""Results are not written to impossible places, or over a model."""
 
 import os
 import re
@@ -72,7 +72,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_refused(
 ) -> None:
     (tmp_path / "page.html").touch()
     check_output_file(str(tmp_path / "page.html"))
-    # Not by its mode: root may write anywhere.
+    # Not by its mode, because root may write anywhere.
     monkeypatch.setattr(os, "access", lambda place, mode: mode == os.R_OK or place != tmp_path / named)
     with pytest.raises(UsageError, match=r"--output .*page\.html cannot be written: give another place"):
         check_output_file(str(tmp_path / "page.html"))
@@ -80,7 +80,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_refused(
 
 @posix_only
 def test_a_stream_needs_no_folder_that_takes_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (tmp_path / "log").open("wb") as log:  # --output /dev/stdout > log, where log was removed or is elsewhere
+    with (tmp_path / "log").open("wb") as log:  # --output /dev/stdout > log; log may be gone or elsewhere
         stream = f"/dev/fd/{log.fileno()}"
         monkeypatch.setattr(os, "access", lambda place, mode: str(place) == stream)
         check_output_file(stream)

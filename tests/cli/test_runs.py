@@ -1,4 +1,4 @@
-"""The folder of a run is the one that is meant, and what a stranger has left in one does no harm."""
+"""The right folder of a run is found, and files of others in a run's folder do no harm."""
 
 import errno
 import os
@@ -73,7 +73,7 @@ def test_a_new_run_is_refused_the_folder_of_something_else_and_of_another_run(tm
     stopped_run(folder)
     with pytest.raises(UsageError, match="resume=folder "):
         check_new_run(folder, is_trial=False)
-    check_new_run(folder, is_trial=True)  # which replaces it
+    check_new_run(folder, is_trial=True)  # the trial replaces the run
 
 
 def test_a_run_without_a_checkpoint_gives_its_folder_to_the_next(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_repeated_trial_removes_the_earlier_run_and_nothing_else(tmp_path: Pat
         assert {path.name for path in trial.iterdir()} == {".lock", "notes.txt"}
 
 
-def test_a_run_to_begin_with_that_is_missing_is_told_with_its_experiment(tmp_path: Path) -> None:
+def test_a_missing_run_to_begin_with_is_reported_with_its_experiment(tmp_path: Path) -> None:
     check_init_from(None)
     check_init_from(str(tmp_path))
     with pytest.raises(UsageError, match=r"^init_from=.*experiment=multi30k_cpu$"):
@@ -100,7 +100,7 @@ def test_a_run_to_begin_with_that_is_missing_is_told_with_its_experiment(tmp_pat
         check_init_from("runs/nowhere/nix")
 
 
-def test_a_run_that_is_stopped_says_how_to_go_on_if_it_can(tmp_path: Path) -> None:
+def test_a_stopped_run_prints_how_to_continue_if_possible(tmp_path: Path) -> None:
     def stopped() -> str:
         with pytest.raises(Interrupted) as caught, training_in(tmp_path):
             raise Interrupted(15)
@@ -111,7 +111,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on_if_it_can(tmp_path: Path) -> No
     assert stopped().endswith("continue with: translator train resume=.")
 
 
-def test_a_run_whose_disk_is_full_says_how_to_go_on_if_it_can(tmp_path: Path) -> None:
+def test_a_run_whose_disk_is_full_prints_how_to_continue_if_possible(tmp_path: Path) -> None:
     def stopped() -> str:
         with pytest.raises(OSError, match="cannot be written") as caught, training_in(tmp_path):  # noqa: SIM117
             with atomic_file(tmp_path / "curves.png"):
@@ -143,7 +143,7 @@ def test_the_folder_of_a_refused_run_goes_again_but_not_what_others_have_left(tm
     assert {path.name for path in (tmp_path / "runs").rglob("*")} == {"begun", "notes.txt", ".lock"}
 
 
-# The files of a stranger's run.
+# The files of another user's run.
 
 
 @needs_links
@@ -169,7 +169,7 @@ def test_a_garbled_config_is_refused_in_one_line(tmp_path: Path, content: str) -
 
 
 def test_a_number_to_the_base_60_stays_text(tmp_path: Path) -> None:
-    """The others are read as YAML says; to read a long one of these takes a minute."""
+    """The other numbers are read as in YAML; a long number to the base 60 would take a minute."""
     for written, read in (("1:30", "1:30"), ("1:" * 40_000 + "1", "1:" * 40_000 + "1"), ("30", 30), ("0x1f", 31)):
         (tmp_path / "config.yaml").write_text(f"seed: {written}\n", encoding="utf-8")
         assert Run(tmp_path).setting("seed") == read

@@ -1,4 +1,4 @@
-"""Whatever asks a script to end does so in one line, from the first moment to the last; training saves before that."""
+"""A signal ends a script with one line at any moment; training saves first."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from transformer.signals import SIGNALS, Interrupted, SignalHandler
 
 pytestmark = posix_only
 
-# Sends itself a signal as soon as a package is imported, and goes on as a script.
+# Sends itself a signal when a package is imported, and then continues as a script.
 EARLY = """
 import runpy, signal, sys
 number, package, *sys.argv = sys.argv[1:]
@@ -46,7 +46,7 @@ def test_a_signal_while_a_script_imports_ends_it_in_one_line(script: str, packag
 ENDLESS = [*TINY, "trainer.max_steps=100000", "training.validate_every=100000"]
 
 
-def test_ctrl_c_ends_a_training_in_one_line_that_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_training_in_one_line_with_the_command_to_continue(tmp_path: Path) -> None:
     started = start("train", *ENDLESS, "hydra.run.dir=run", cwd=few_pairs(tmp_path))
     started.wait_for("cpu: ")
     started.send_signal(signal.SIGINT)
@@ -72,7 +72,7 @@ def test_a_signal_ends_a_sweep_with_the_trial_that_runs(tmp_path: Path) -> None:
 
 
 class Weights:
-    """What torch makes a tensor of; the signal comes meanwhile."""
+    """An object that torch converts to a tensor; the signal comes during that."""
 
     def __len__(self) -> int:
         return 1
@@ -99,7 +99,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with SignalHandler():
-            signal.raise_signal(signal.SIGINT)  # as of what a shell script starts with &
+            signal.raise_signal(signal.SIGINT)  # ignored, as in commands that a shell script starts with &
             with pytest.raises(Interrupted, match="stopped by SIGTERM"):
                 signal.raise_signal(signal.SIGTERM)
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -118,7 +118,7 @@ def test_within_deferred_the_first_signal_waits_and_the_second_ends_the_program(
             signal.raise_signal(signal.SIGTERM)
 
 
-# Both signals would raise Interrupted; within at_once the system ends the process.
+# Both signals would raise Interrupted; within at_once they end the process directly.
 AT_ONCE = """
 import signal, sys
 from transformer.signals import Interrupted, SignalHandler
@@ -140,7 +140,7 @@ def test_within_at_once_a_signal_ends_the_process_and_after_it_is_raised_again(n
     assert (done.returncode, done.stdout) == (-number, "raised\n")
 
 
-def test_a_handler_of_before_is_there_again_after_the_context() -> None:
+def test_the_earlier_handler_is_restored_after_the_context() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with SignalHandler() as signals:
         with signals.at_once():

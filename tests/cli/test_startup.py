@@ -1,4 +1,4 @@
-"""What a command imports before it knows that what was typed is right, and how little a translation needs."""
+"""Commands check their arguments before slow imports, and a translation imports little."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from tests.reliability.children import small_translator
 from tests.scripts.running import PROJECT
 from transformer.cli.app import COMMANDS
 
-# Runs commands one after another and says, of each, its exit status and the slow packages imported by then.
+# Runs commands one after another and prints for each its exit status and the slow packages imported so far.
 IMPORTED = """
 import json, runpy, sys
 for command in json.loads(sys.argv[1]):
@@ -27,12 +27,12 @@ for command in json.loads(sys.argv[1]):
 
 
 def imported_by(*commands: str, cwd: Path) -> dict[str, tuple[int, set[str]]]:
-    """The exit status of each command, and what one Python that runs them all has imported by then."""
+    """The exit status of each command, and the packages imported so far by the one Python that runs them all."""
     scripts = [[f"{PROJECT}/scripts/{name}.py", *arguments] for name, *arguments in map(str.split, commands)]
     command = [sys.executable, "-c", IMPORTED, json.dumps(scripts)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd)
-    told = [line.removeprefix("imported:") for line in done.stderr.splitlines() if line.startswith("imported:")]
-    return {line: (status, {*slow}) for line, (status, slow) in zip(commands, map(json.loads, told), strict=True)}
+    imported = [line.removeprefix("imported:") for line in done.stderr.splitlines() if line.startswith("imported:")]
+    return {line: (status, {*slow}) for line, (status, slow) in zip(commands, map(json.loads, imported), strict=True)}
 
 
 def test_help_and_mistakes_need_no_torch(tmp_path: Path) -> None:

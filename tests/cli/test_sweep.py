@@ -1,4 +1,4 @@
-"""A sweep: its trials go on whatever one does, nothing of one reaches the next, and the tables are right."""
+"""A sweep: its trials continue if one fails, no trial changes the next, and the tables are right."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def rows(printed: str, begin: str) -> list[list[str]]:
-    """The cells of the last printed table whose first column is called so."""
+    """The cells of the last printed table whose first column has this heading."""
     lines = [line.split() for line in printed.splitlines()]
     start = max(place for place, words in enumerate(lines) if words[:1] == [begin])
     return [*takewhile(bool, lines[start + 2 :])]
@@ -33,7 +33,7 @@ def rows(printed: str, begin: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
-    """Of four trials the first two are refused."""
+    """The first two of four trials are refused."""
     home = few_pairs(tmp_path_factory.mktemp("home"))
     done = script("train", "-m", *TINY, "hydra.sweep.dir=sweep", "model.heads=7,2", "seed=1,2", cwd=home)
     return home / "sweep", done
@@ -74,7 +74,7 @@ def test_the_summary_of_seeds_is_their_mean_and_standard_deviation(swept: tuple[
 
 
 def leave(sweep: Path, *trials: dict[str, object]) -> None:
-    """What trials have left."""
+    """Results of trials."""
     for number, trial in enumerate(trials):
         (sweep / str(number)).mkdir(parents=True)
         outcome = {"trial": number, "error": "", "results": {}} | trial
@@ -112,7 +112,7 @@ def test_a_setting_of_several_seeds_is_a_row_of_the_summary_without_failed_seeds
     leave(tmp_path, *trials, {"overrides": {"heads": "8", "seed": "3"}, "error": "it failed"})
     write_tables(tmp_path)
     found = [(row["heads"], row["seeds"], row["bleu"]) for row in table(tmp_path / "summary.csv")]
-    assert found[2] == ("16", "1", "36.00")  # one seed tells no spread
+    assert found[2] == ("16", "1", "36.00")  # one seed has no standard deviation
     assert found[:2] == [
         (heads, str(len(bleu)), f"{statistics.mean(bleu):.2f} ± {statistics.stdev(bleu):.2f}")
         for heads, bleu in [*scores.items()][:2]
@@ -144,7 +144,7 @@ def test_nothing_of_a_trial_is_left_in_the_process(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.long
 def test_a_trial_after_another_is_bit_for_bit_the_run_alone(tmp_path: Path) -> None:
-    """The first trial sets threads and a variable of the environment, draws random numbers and has other settings."""
+    """The first trial sets threads and an environment variable, draws random numbers and has different settings."""
     few_pairs(tmp_path)
     long = [*TINY, "trainer.max_steps=8", "model.dropout=0.3", "training.bpe_dropout=0.1"]
     ok("train", "-m", *long, "hydra.sweep.dir=sweep", "trainer.deterministic=true,false", cwd=tmp_path)

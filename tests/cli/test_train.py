@@ -1,4 +1,4 @@
-"""`train`: which model a run trains, what a resumed run goes on with, and how long a run is."""
+"""`train`: the model that a run trains, the settings of a resumed run, and the length of a run."""
 
 import math
 import re
@@ -42,7 +42,7 @@ def _no_hydra() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def saved() -> Translator:
-    """A model unlike that of any preset."""
+    """A model that differs from every preset."""
     tokenizer = train_tokenizer(["ein Haus und ein Garten"] * 9, tokenizer_settings("word", 9))
     sizes = {"source_vocab_size": len(tokenizer), "target_vocab_size": len(tokenizer)}
     model = small_model(norm="post", dropout=0.25, encoder__layers=3, decoder__cross_attention=None, **sizes)
@@ -123,7 +123,7 @@ def test_the_paths_of_a_run_are_absolute_and_a_tilde_is_the_home_folder(
     assert found == [*(str(tmp_path / name) for name in "cisx"), str(tmp_path / "home" / "t")]
 
 
-def test_what_steers_the_command_is_no_setting_of_a_run() -> None:
+def test_options_of_the_command_are_no_settings_of_a_run() -> None:
     given = composed("resume=last", "debug=true")
     assert not of_run(given).keys() & {"resume", "debug"}
     with pytest.raises(SettingError, match=r"^modl: no such setting; did you mean model"):
@@ -135,7 +135,7 @@ def test_what_steers_the_command_is_no_setting_of_a_run() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stopped run with settings of its own."""
+    """A stopped run with its own settings."""
     home = corpus(tmp_path_factory.mktemp("home"))
     own = {"search__beam": 3, "search__method": "greedy", "training__learning_rate": 0.03, "trainer__max_steps": 2}
     train(home / "run", settings(home, loggers=["csv"], **own))
@@ -144,12 +144,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(run: Path, tmp_path: Path) -> Path:
-    """The same run, for a stranger to change."""
+    """A copy of the run, for a test to change."""
     return Path(shutil.copytree(run, tmp_path / "copy"))
 
 
 def resumed(run: Path, *typed: str) -> dict[str, Any]:
-    """What a run would go on with."""
+    """The settings with which a run would continue."""
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = hydra.compose("train", [f"resume={run}", *typed], return_hydra_config=True)
     HydraConfig.instance().set_config(config)
@@ -212,7 +212,7 @@ def test_interpolations_in_a_checkpoint_stay_text(copy: Path, monkeypatch: pytes
     assert b"hunter2" not in (copy / "config.yaml").read_bytes()
 
 
-def test_a_setting_that_a_checkpoint_lacks_has_its_default_and_one_too_many_is_told(copy: Path) -> None:
+def test_a_missing_setting_of_a_checkpoint_has_its_default_an_unknown_is_reported(copy: Path) -> None:
     tamper(copy, trainer__callbacks=[])
     with pytest.raises(SettingError, match=r"^trainer\.callbacks: no such setting; "):
         read_run_settings(resumed(copy))

@@ -1,4 +1,5 @@
-"""`translate`: its flags fit together, its files are not written over each other, and a stopped one is gone on with."""
+"""`translate`: its flags fit together, its files do not overwrite each other, and a stopped translation can be
+resumed."""
 
 import json
 from pathlib import Path
@@ -26,7 +27,7 @@ def translate(*tokens: str) -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A translator that has learned nothing."""
+    """An untrained translator."""
     torch.manual_seed(3)
     lines = (TOY / "validation.de").read_text(encoding="utf-8").splitlines()
     tokenizer = train_tokenizer(lines, tokenizer_settings("bpe", 300))
@@ -92,7 +93,7 @@ def test_a_text_is_translated_as_the_library_does(
     assert capfdbinary.readouterr().out.decode() == f"{expected}\n"
 
 
-def test_what_is_kept_and_how_translations_begin_is_what_the_library_does(
+def test_placeholders_and_prefixes_work_as_in_the_library(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     torch.manual_seed(3)
@@ -174,7 +175,7 @@ def test_a_stopped_translation_goes_on_with_the_same_settings_only(model: Path) 
     assert {path: path.read_bytes() for path in Path().glob("y.partial*")} == kept
     Path("text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     asked[asked.index("x")] = "text"  # by another name
-    for _ in range(2):  # the second has nothing left to do
+    for _ in range(2):  # the second time everything is finished
         translate(*asked, "y", "--resume")
     assert Path("y").read_bytes() == Path("whole").read_bytes()
     assert not [*Path().glob("y.partial*")]

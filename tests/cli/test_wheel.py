@@ -1,4 +1,4 @@
-"""What `pip install` of the wheel gives: the commands, the settings and the bundled corpus, in any folder."""
+"""The result of `pip install` with the wheel: the commands, the settings and the bundled corpus, in any folder."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel alone; what it depends on is here already."""
+    """A folder with only the wheel; its dependencies are already installed."""
     folder = tmp_path_factory.mktemp("site")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, wheel], check=True)
     return folder
 
 
 def python(site: Path, cwd: Path, *arguments: str) -> str:
-    """What a Python prints that finds the wheel before anything else."""
+    """The output of a Python that finds the wheel first."""
     environment = os.environ | {"PYTHONPATH": str(site)}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)

@@ -1,4 +1,4 @@
-"""A run of two steps that learns nothing, as a command."""
+"""A command that trains a model for two steps."""
 
 from pathlib import Path
 

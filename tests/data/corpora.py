@@ -20,7 +20,7 @@ def recipe(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by its name
+    sys.modules[spec.name] = module  # dataclasses look up their module by name
     spec.loader.exec_module(module)
     return module
 
@@ -33,7 +33,7 @@ def write(folder: Path, name: str, lines: list[str], end: str = "\n") -> Path:
 
 
 def settings(folder: Path, **changes: object) -> DataSettings:
-    """Of a small corpus whose splits all are the files x.de and x.en in `folder`."""
+    """Settings of a small corpus: the files x.de and x.en in `folder` are all its splits."""
     small: dict[str, object] = dict.fromkeys(("train", "validation", "test"), str(folder / "x"))
     small |= {"directory": str(folder), "cache": str(folder / "cache"), "max_length": 10, "batch_tokens": 64}
     return data_settings(**(small | changes))

@@ -1,4 +1,4 @@
-"""Words are aligned by counting, as plain loops count."""
+"""Words are aligned by counting, with the same results as plain loops."""
 
 import random
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from transformer.data.aligner import count_translations, word_alignments
 
 
 def weights(source: list[str], target: list[str], table: dict[tuple[str, str], float]) -> list[list[float]]:
-    """For each target word how likely it comes from each source word, and from none, up to a factor."""
+    """For each target word, the probability of each source word, and of none, up to a factor."""
     rows = []
     for j, word in enumerate(target):
         places = [(i + 0.5) / len(source) for i in range(len(source))]
@@ -23,7 +23,7 @@ def weights(source: list[str], target: list[str], table: dict[tuple[str, str], f
 
 
 def table_by_loops(pairs: list[tuple[list[str], list[str]]]) -> dict[tuple[str, str], float]:
-    """p(target word | source word) by expectation maximization; the source word "" is none."""
+    """p(target word | source word) by expectation maximization; the source word "" means none."""
     table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
     for _ in range(module.EM_ITERATIONS):
         counts: dict[tuple[str, str], float] = defaultdict(float)
@@ -47,7 +47,7 @@ def test_every_word_is_linked_to_the_likeliest_by_plain_loops_or_to_none(
         source = chance.choices("abcdefghij", k=max(0, chance.randint(-1, 6)))
         target = [translations[word] for word in source if chance.random() < 0.8]
         for _ in range(chance.randint(1, 2)):
-            target.insert(chance.randint(0, len(target)), "z")  # of no source word
+            target.insert(chance.randint(0, len(target)), "z")  # translates no source word
         pairs.append((" ".join(source), " ".join(target)))
     kinds = Counter[str]()
     words = [(source.split(), target.split()) for source, target in pairs]
@@ -56,7 +56,7 @@ def test_every_word_is_linked_to_the_likeliest_by_plain_loops_or_to_none(
         linked = {word: other for other, word in links}
         assert len(linked) == len(links)
         for word, row in enumerate(weights(source, target, table) if source else []):
-            assert row[linked.get(word, -1)] == pytest.approx(max(row))  # of equal ones any
+            assert row[linked.get(word, -1)] == pytest.approx(max(row))  # any of equal ones
             kinds["linked" if word in linked else "to none"] += 1
         assert source or not links
     assert kinds["linked"] > 30

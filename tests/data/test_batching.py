@@ -1,4 +1,4 @@
-"""From files to batches: nothing lost, nothing twice, little padding, the same for any number of processes."""
+"""From files to batches: no pair is lost or repeated, little padding, and the same for any number of processes."""
 
 import pickle
 import sys
@@ -67,7 +67,7 @@ def test_a_split_goes_to_another_process_as_its_place_not_as_a_copy_of_its_ids(d
 
 
 class ResegmentedSplit(Split):
-    """Pairs that have other lengths in every epoch but the first."""
+    """Pairs with other lengths in every epoch except the first."""
 
     resampled_each_epoch = True
 
@@ -94,7 +94,7 @@ class ResegmentedSplit(Split):
     [
         # Four batches in the first epoch, five in the others: one of these, a single pair, is left out.
         (ResegmentedSplit([4, 4, 9, 9, 9], [8, 8, 9, 9, 9]), 10, 4, 1),
-        # 100 batches of ten pairs, then 101, the last for pairs that are longer: 2 % more have room for it.
+        # 100 batches of ten pairs, then 101; the last one has longer pairs, for which 2 % more have room.
         (ResegmentedSplit([9] * 1000, [9] * 980 + [10] * 20), 100, 102, 0),
     ],
 )
@@ -136,7 +136,7 @@ def test_batches_keep_to_the_budget_and_waste_little(data: TranslationData) -> N
         assert max(batch.source.numel(), batch.labels.numel()) <= 512
         padded += batch.source.numel() + batch.labels.numel()
         real += int((batch.source != PAD).sum() + (batch.labels != PAD).sum())
-    # With 500 pairs only; the whole corpus wastes less.
+    # With only 500 pairs; the whole corpus wastes less.
     assert real / padded > 0.85
 
 
@@ -150,7 +150,7 @@ def test_sentences_to_translate_are_each_in_one_batch_and_batches_within_the_bou
         assert [lengths[index] for batch in batches for index in batch] == sorted(lengths, reverse=True)
         for batch in batches:
             assert len(batch) == 1 or len(batch) * (lengths[batch[0]] + 1) <= tokens
-        # No round more than without a look at the workers.
+        # Not more rounds than without regard to the workers.
         rounds = -(-len(batches_by_length(lengths, tokens)) // workers)
         assert len(batches) <= rounds * workers
 
@@ -190,7 +190,7 @@ def test_ids_written_part_by_part_are_read_again_and_their_lengths_do_not_overfl
 
 def test_a_large_corpus_wastes_little_on_padding_in_the_same_shapes_each_epoch() -> None:
     random = np.random.default_rng(1)
-    # Like Multi30k: 12 tokens or so, the other side a few more or less.
+    # Like Multi30k: about 12 tokens, and a few more or fewer on the other side.
     source = 3 + random.poisson(10, 30_000)
     target = np.maximum(1, source + np.rint(random.normal(0, 2, 30_000)).astype(int))
     shapes = []
@@ -332,7 +332,7 @@ def test_long_and_empty_pairs_are_left_out_of_training_counted_and_named(tmp_pat
     train, test = data.split("train"), data.split("test")
     assert train.numbers.tolist() == [1, 5]
     assert (train.too_long.tolist(), train.empty.tolist()) == ([2], [3, 4])
-    # What is scored keeps every line, cut to the limit.
+    # Scored splits keep every line, cut to the limit.
     assert test.numbers.tolist() == [1, 2, 3, 4, 5]
     assert test.source.lengths.max() == 12
 

@@ -1,4 +1,4 @@
-"""What is read is written again as it was, in every script; what nobody sees is kept where it says something."""
+"""Text is written again as it was read, in every script; invisible characters are kept if they have a meaning."""
 
 import random
 import unicodedata
@@ -13,7 +13,7 @@ from transformer.data.splitting import comparable
 from transformer.data.tokenizer import train_tokenizer
 from transformer.data.words import words
 
-# Sentences of many scripts, written as people of these languages write, and decomposed.
+# Sentences in many scripts, in their usual form and decomposed.
 SENTENCES = [
     *(
         "Das kostet 2½ € pro m², d. h. 10³ ¢ ª ﬁ.",
@@ -53,7 +53,7 @@ def test_every_character_of_the_vocabulary_is_written_as_it_was_read(kind: str) 
 
 
 @given(st.text(max_size=30))
-def test_what_is_clean_stays_as_it_is(text: str) -> None:
+def test_clean_text_stays_unchanged(text: str) -> None:
     once = clean(text)
     assert clean(once) == once
     assert once == " ".join(once.split())
@@ -85,7 +85,7 @@ def test_only_marks_spaces_and_signs_of_pieces_are_changed(text: str) -> None:
         ("a" + "\u0301" * 200, "á" + "\u0301" * 29),
     ],
 )
-def test_an_invisible_character_stays_where_it_says_something(text: str, expected: str) -> None:
+def test_an_invisible_character_with_a_meaning_stays(text: str, expected: str) -> None:
     assert clean(text) == expected
 
 
@@ -101,7 +101,7 @@ def test_the_rules_within_a_tokenizer_say_the_same() -> None:
 
 @pytest.mark.parametrize("character", ["\u0301\u0323", "\u200b", "\u200d\ufe0f", "\u0e31", "\xad"])
 def test_long_runs_of_marks_and_of_invisible_characters_are_bounded(character: str) -> None:
-    # In milliseconds; to sort so many marks would take minutes.
+    # This takes milliseconds; sorting all these marks would take minutes.
     text = f"a{character * 200_000}b"
     assert len(clean(text)) < 40
     assert {*comparable(text)} | {*"".join(words(text))} <= {*clean(text), *text}

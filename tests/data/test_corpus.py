@@ -1,4 +1,4 @@
-"""Reading parallel text: every form it comes in, and one clear line for what is wrong with it."""
+"""Parallel text is read in every form, and every fault in it gives one clear line."""
 
 import bz2
 import gzip
@@ -148,13 +148,13 @@ def test_further_lines_of_the_same_fault_are_counted(tmp_path: Path, count: int,
     assert refusal(damaged).endswith(said)
 
 
-def test_a_line_of_too_few_columns_is_told_though_a_later_one_is_no_text(tmp_path: Path) -> None:
+def test_a_line_of_too_few_columns_is_reported_though_a_later_one_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_bytes(b"a\tb\nc\nd\ne\xff\tf\n")
     said = "x.tsv line 2 has 1 tab-separated column, a pair needs 2; correct the line, or delete it (and 1 more: 3)"
     assert refusal(tmp_path / "x.tsv").endswith(said)
 
 
-def test_columns_that_are_chosen_leave_the_number_of_all_to_the_line(tmp_path: Path) -> None:
+def test_with_chosen_columns_lines_may_have_different_numbers_of_columns(tmp_path: Path) -> None:
     path = write(tmp_path, "x.tsv", ["1\tone\teins", "2\ttwo\tzwei\ta note"])
     assert list(read_pairs([path], "de", "en", [3, 2])) == [("eins", "one"), ("zwei", "two")]
 
@@ -195,10 +195,10 @@ def zipped(content: bytes) -> bytes:
     [
         *((gzip.compress, "gzip"), (lzma.compress, "xz"), (bz2.compress, "bzip2"), (zipped, "zip")),
         (lambda _: zipped(b""), "zip"),
-        (lambda content: b"(\xb5/\xfd" + content, "zstd"),  # Python packs none so: how such a file begins
+        (lambda content: b"(\xb5/\xfd" + content, "zstd"),  # only the first bytes of such a file
     ],
 )
-def test_a_packed_file_whose_name_does_not_say_so_is_told_from_text(
+def test_a_packed_file_is_recognized_without_its_usual_name(
     tmp_path: Path, pack: Callable[[bytes], bytes], kind: str
 ) -> None:
     (tmp_path / "x.tsv").write_bytes(pack(b"eins\tone\n" * 100))
@@ -262,7 +262,7 @@ def test_one_of_two_files_of_the_way_back_does_not_count(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("names", "there"),
     [
-        (["x.de-en.de"], True),  # to be refused where it is read
+        (["x.de-en.de"], True),  # refused later, when it is read
         (["x.de", "x.en.gz"], True),
         (["x.de"], False),
         (["x.en-de.de", "x.en-de.en"], False),
@@ -306,7 +306,7 @@ def test_a_damaged_gz_is_refused_by_its_name(tmp_path: Path, content: bytes) -> 
     assert str(damaged) in refusal(damaged)
 
 
-def test_a_gz_that_is_none_is_told_apart_from_a_damaged_one(tmp_path: Path) -> None:
+def test_a_gz_that_is_none_and_a_damaged_one_have_different_messages(tmp_path: Path) -> None:
     (tmp_path / "x.tsv.gz").write_bytes(b"eins\tone\n")
     said = "x.tsv.gz cannot be read: its name ends in .gz, but it is not packed with gzip"
     assert refusal(tmp_path / "x.tsv.gz") == f"{tmp_path}{os.sep}{said}"
@@ -348,7 +348,7 @@ def test_splits_and_languages_are_checked_by_name(tmp_path: Path) -> None:
     ],
     ids=["cut", "cut in a chunk", "no HTTP", "nothing"],
 )
-def test_a_download_that_breaks_off_is_told_with_its_remedy_and_nothing_is_kept(
+def test_a_broken_download_is_reported_with_its_remedy_and_nothing_is_kept(
     tmp_path: Path, answer: bytes, said: str
 ) -> None:
     def serve() -> None:
@@ -382,7 +382,7 @@ def test_a_corpus_is_made_again_once_its_recipe_or_what_that_reads_changes(tmp_p
     assert log.read_text(encoding="utf-8") == "eins\nzwei\nzwei\n"
 
 
-def test_a_digest_of_a_file_that_is_not_there_and_has_no_address_is_said(tmp_path: Path) -> None:
+def test_a_digest_of_a_missing_file_without_an_address_is_reported(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["Hallo"])
     right = sha256(tmp_path / "x.de")
     digests = {"x.de": "0" * 64, "x.en": "0" * 64, "x.fr": "0" * 64}
@@ -410,7 +410,7 @@ def test_a_digest_may_be_written_in_capitals(tmp_path: Path) -> None:
     home, there = tmp_path / "home", tmp_path / "there"
     home.mkdir()
     digest = sha256(write(home, "x.de", ["eins"])).upper()
-    for _ in range(2):  # fetched, then compared
+    for _ in range(2):  # downloaded, then compared
         settings(there, url=home.as_uri(), sha256={"x.de": digest}).fetch()
     settings(there, url=None, sha256={"x.de": digest}).fetch()
 
@@ -420,7 +420,7 @@ def test_a_file_whose_name_only_begins_like_a_language_is_not_fetched(tmp_path: 
 
 
 @pytest.mark.parametrize("url", ["example.org/corpus", "http://[x"])
-def test_what_is_no_address_is_said_to_be_none(tmp_path: Path, url: str) -> None:
+def test_a_wrong_address_is_reported_as_no_address(tmp_path: Path, url: str) -> None:
     with pytest.raises(OSError, match=r"cannot be fetched \(data\.url is no address.*: put x\.de into"):
         settings(tmp_path, url=url, sha256={"x.de": "0" * 64}).fetch()
 
@@ -431,7 +431,7 @@ def test_the_digest_of_a_table_tells_its_separator(tmp_path: Path) -> None:
     assert tabs.digest("train") != commas.digest("train")
 
 
-def test_a_missing_extra_test_is_told_before_a_corpus_is_cut(tmp_path: Path) -> None:
+def test_a_missing_extra_test_is_reported_before_a_corpus_is_cut(tmp_path: Path) -> None:
     whole = str(write(tmp_path, "x.tsv", ["eins\tone"]))
     parts = {"train": None, "validation": None, "test": None, "pairs": whole}
     settings(tmp_path, extra_tests={"news": whole}, **parts).check_files()

@@ -1,4 +1,4 @@
-"""Several directions in one corpus: what the settings mean, which files are read, what training is served."""
+"""Several directions in one corpus: the meaning of the settings, the files that are read, the pairs for training."""
 
 from collections import Counter
 from pathlib import Path
@@ -52,7 +52,7 @@ def served(data: TranslationData, epoch: int) -> list[tuple[str, str, str]]:
 
 
 def expected(*directions: str) -> Counter[tuple[str, str, str]]:
-    """What training should be served of the texts, by the directions' names alone."""
+    """The expected pairs for training, computed only from the names of the directions."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for source, target in (direction.split("-") for direction in directions):
         counts.update((f"<2{target}>", *pair) for pair in zip(TEXTS[source], TEXTS[target], strict=True))
@@ -119,7 +119,7 @@ def test_a_temperature_serves_directions_of_few_pairs_more_often(folder: Path) -
         assert epoch["<2en>", "un train", "a train"] == epoch["<2fr>", "a train", "un train"] == 2
     seen = sum(epochs, Counter[tuple[str, str, str]]())
     german = [seen[pair] for pair in expected("de-en", "en-de")]
-    assert max(german) - min(german) <= 1  # none again before every other
+    assert max(german) - min(german) <= 1  # no pair twice before every other came once
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=8), st.floats(1, 100))
@@ -135,7 +135,7 @@ def test_shares_lie_between_those_of_the_pairs_and_equal_ones(pairs: list[int], 
 
 
 class Numbered(Split):
-    """Pairs of which each is its own number."""
+    """Pairs that each have their own number."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -173,11 +173,12 @@ def test_languages_choose_the_first_learned_direction_or_an_unlearned_one() -> N
             choose_direction(learned, source, target)
 
 
-def test_only_who_asks_for_the_way_back_is_told_how_to_train_it() -> None:
-    for source, target, is_told in (("en", "de", True), (None, "de", True), ("fr", "en", False), (None, "fr", False)):
+def test_only_the_message_for_the_way_back_says_how_to_train_it() -> None:
+    cases = (("en", "de", True), (None, "de", True), ("fr", "en", False), (None, "fr", False))
+    for source, target, is_reported in cases:
         with pytest.raises(ValueError, match="the checkpoint translates de → en, not") as caught:
             choose_direction([("de", "en")], source, target)
-        assert ("data.directions=[de-en,en-de]" in str(caught.value)) == is_told
+        assert ("data.directions=[de-en,en-de]" in str(caught.value)) == is_reported
 
 
 @pytest.mark.parametrize("first", [[], ["de\ten"], ["EN\tGerman"], ["id\tde\ten"]])
@@ -215,6 +216,6 @@ def test_a_table_is_read_in_both_directions_named_or_not(
         ({"directions": STAR, "extra_tests": {"news": "x", "news.fr-en": "y"}}, r"news\.fr-en: this name is taken"),
     ],
 )
-def test_what_several_directions_cannot_be_is_refused(tmp_path: Path, changes: Any, message: str) -> None:
+def test_wrong_directions_are_refused(tmp_path: Path, changes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         settings(tmp_path, **changes)

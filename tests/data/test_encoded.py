@@ -1,4 +1,4 @@
-"""A split on disk against the tokenizers' own ids, however many pairs are encoded at a time."""
+"""A split on disk compared with the tokenizers' own ids, for any number of pairs encoded at a time."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ from transformer.data import encoded
 from transformer.data.encoded import EncodedSplit, write_split
 from transformer.data.tokenizer import Tokenizer, train_tokenizer
 
-# At most four ids a side, of which the tag of the target language is the source's first.
+# At most four ids a side; the first id of the source is the tag of the target language.
 PAIRS = [("a b c", "x y z x"), ("a", "x y z x y"), ("a b c a", "x"), ("", "x"), ("b", ""), ("c", "z"), ("b a", "y x")]
 KEPT, TOO_LONG, EMPTY = [1, 6, 7], [2, 3], [4, 5]
 
 
 class Recorded(Tokenizer):
-    """Knows how many texts it was given at a time."""
+    """Records how many texts it gets at a time."""
 
     def __init__(self, tokenizer: Tokenizer, tag: str | None) -> None:
         super().__init__(tokenizer.model, tokenizer.kind, tag)
@@ -27,7 +27,7 @@ class Recorded(Tokenizer):
 
 
 def tokenizers() -> tuple[Recorded, Recorded]:
-    """One of the letters a, b, c, with a tag before them, and one of x, y, z: equal ids are other letters."""
+    """One of the letters a, b, c after a tag, and one of x, y, z: equal ids mean different letters."""
     source = train_tokenizer(["a b c"] * 9, tokenizer_settings("word", 20), ["en"])
     target = train_tokenizer(["x y z"] * 9, tokenizer_settings("word", 20))
     return Recorded(source, "en"), Recorded(target, None)

@@ -1,4 +1,4 @@
-"""Formats of other programs are noticed in a corpus, and nothing is in one that is plain text."""
+"""Formats of other programs are found in a corpus, and none are found in plain text."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ def test_the_bundled_corpus_is_plain_text() -> None:
         ("tokenized", lambda text: text.replace(".", " .").replace(",", " ,").replace("?", " ?")),
     ],
 )
-def test_a_format_is_told_once_with_an_example(tmp_path: Path, name: str, change: object) -> None:
+def test_a_format_is_reported_once_with_an_example(tmp_path: Path, name: str, change: object) -> None:
     assert callable(change)
     pairs = [(change(source), change(target)) for source, target in PAIRS]
     [note] = notes(tmp_path, "x.tsv", pairs)

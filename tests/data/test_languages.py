@@ -1,4 +1,4 @@
-"""Swapped columns and a side in another language are noticed before training."""
+"""Swapped columns and a side in another language are found before training."""
 
 from pathlib import Path
 from shutil import copy
@@ -20,7 +20,7 @@ def test_scripts_are_counted_by_letter() -> None:
     assert scripts("aя漢かカ한") == {"LATIN": 1, "CYRILLIC": 1, "CJK": 3, "HANGUL": 1}
 
 
-def test_texts_are_told_by_script_and_by_frequent_words() -> None:
+def test_languages_are_recognized_by_script_and_by_frequent_words() -> None:
     assert looks_like(ENGLISH, "zh") == "LATIN script"
     assert looks_like(CHINESE[:1], "en") == "CJK script"
     assert [looks_like([text], "zh") for text in CHINESE] == [None] * 3
@@ -38,10 +38,10 @@ def test_a_code_of_three_letters_means_the_language_of_its_two() -> None:
     assert looks_like(ENGLISH, "deu_Latn") == "en"
 
 
-def test_a_country_or_a_name_is_told_from_the_code_of_a_language() -> None:
+def test_a_country_or_a_name_is_distinguished_from_the_code_of_a_language() -> None:
     meant = {"cn": "zh", "jp": "ja", "ua": "uk", "cz": "cs", "dk": "da", "vn": "vi", "German": "de", "deutsch": "de"}
     assert {code: code_meant(code) for code in meant} == meant
-    # Kanuri, Northern Sami and Cornish have the codes of countries; the last ones are made up.
+    # Kanuri, Northern Sami and Cornish have the codes of countries; the last two are invented.
     codes = "kr se kw de zh_Hant cmn yue nds tlh xx zz aa qq noisy src a x1 xxx".split()
     assert [code_meant(code) for code in codes] == [None] * len(codes)
 
@@ -87,7 +87,7 @@ def test_a_side_in_another_language_is_named_with_an_example() -> None:
     assert fault == f"data.target_language=zh, but its sentences look like LATIN script: {ENGLISH[0]}"
     assert language_faults([("", ""), *pairs], ("de", "zh")) == (False, [fault])  # not the empty line
     assert language_faults(pairs, ("en", "de"))[0]
-    assert language_faults(pairs, ("zh", "ru"))[0] is False  # both are wrong, and the other way round too
+    assert language_faults(pairs, ("zh", "ru"))[0] is False  # both sides are wrong, also if they are swapped
     assert language_faults([], ("en", "de")) == (False, [])
 
 

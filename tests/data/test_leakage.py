@@ -1,4 +1,4 @@
-"""What a run says of sentences that it trains on and is scored on."""
+"""Notices of a run about sentences of its test set in its training data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A corpus made of Debian's packages: what is read from their pages, how it is split, what is said when it fails."""
+"""A corpus made from Debian's packages: how pages are read and split, and the messages if something fails."""
 
 import gzip
 import os
@@ -60,7 +60,7 @@ def test_paragraphs_of_one_page_and_id_are_pairs_unless_nobody_translated_them(t
 
 
 def pages(folder: Path, numbers: range, marks: str = "") -> tuple[Path, Path]:
-    """Packages with a paragraph a number; every third has the text of the one before."""
+    """Packages with one paragraph for each number; every third has the text of the one before it."""
     german, english = (
         "".join(f'<p id="par_id{number}">{word} {"x" * (number - number % 3 // 2)}.{marks}</p>' for number in numbers)
         for word in ("Satz", "sentence")
@@ -72,7 +72,7 @@ def test_the_split_of_a_paragraph_hangs_on_its_id_alone(tmp_path: Path) -> None:
     few = MAKE.join(*pages(tmp_path / "few", range(0, 1500, 3)))
     more = MAKE.join(*pages(tmp_path / "more", range(1500)))
     for split, pairs in few.items():
-        # An update that adds paragraphs moves none into another split.
+        # An update that adds paragraphs moves none to another split.
         assert not any(set(pairs) & set(found) for other, found in more.items() if other != split)
     rewritten = MAKE.join(*pages(tmp_path / "rewritten", range(0, 1500, 3), marks="!"))
     for split, pairs in few.items():
@@ -99,7 +99,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 
 def settings(folder: Path, source: str = "de", target: str = "en") -> DataSettings:
-    """Those of the configuration, in `folder`."""
+    """The settings of the configuration, in `folder`."""
     languages = f"data.source_language={source}", f"data.target_language={target}"
     return data_settings("data=libreoffice_help", f"data.directory='{folder}'", *languages)
 
@@ -115,7 +115,7 @@ def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
     programs = tmp_path / "programs"
     monkeypatch.setenv("PATH", os.pathsep.join([str(programs), os.environ["PATH"]]))
     program(programs, "apt-get", "touch libreoffice-help-de_7.4_all.deb libreoffice-help-en-us_7.4_all.deb")
-    # Fails at the second of the two.
+    # Fails for the second of the two packages.
     program(programs, "dpkg", f'case "$2" in *-de_*) cp -r {unpacked[0]} "$3";; *) echo "E: broken" >&2; exit 2;; esac')
     wanted = settings(tmp_path / "made")
     with pytest.raises(OSError, match=r"dpkg could not fetch .*broken"):
@@ -143,7 +143,7 @@ def test_the_packages_are_fetched_once_and_the_folder_is_whole_or_not_there(
         (None, "^apt-get, which makes this corpus"),
     ],
 )
-def test_what_cannot_be_fetched_is_told_in_one_line(
+def test_a_failed_download_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, message: str
 ) -> None:
     programs = tmp_path / "programs"

@@ -1,4 +1,4 @@
-"""Multi30k in the languages whose files have no published sha256: read where a person has put them."""
+"""Multi30k in languages without a published sha256: the files are read from the user's folder."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +13,7 @@ def test_another_language_is_read_from_the_directory_or_its_file_is_named(tmp_pa
     overrides = ["data=multi30k", f"data.directory='{tmp_path}'", "data.source_language=en"]
     settings = data_settings(*overrides, f"data.target_language={language}")
     for name in settings.sha256:
-        # Only English is checked, as it is published.
+        # The test replaces the one published sha256, of the English file.
         (tmp_path / name).write_bytes(b"\x1f\x8b published")
         settings.sha256[name] = hashlib.sha256(b"\x1f\x8b published").hexdigest()
     settings.fetch()

@@ -1,4 +1,4 @@
-"""What stays in a translation: a table of strings, through placeholders and a model of random weights."""
+"""Text that must stay in a translation: a table of strings, with placeholders and a model with random weights."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ from transformer.data.tokenizer import UNK, Tokenizer, train_tokenizer
 from transformer.inference.settings import SearchSettings
 from transformer.inference.translator import BEAM
 
-# What users of translators miss most in their output, one a line, in the places where it stands in real texts.
+# Strings that translators often damage, one on each line, at the places that they have in real texts.
 KEPT = (Path(__file__).parent / "kept_strings.txt").read_text(encoding="utf-8").splitlines()
 FRAMES = ["Siehe {} heute.", "{}", "Der Hund ({}), sagt er: {}!", "Das Haus {} und {} sind klein, {} nicht."]
 LINES = (TOY / "test.de").read_text(encoding="utf-8").splitlines()
@@ -57,7 +57,7 @@ def test_protected_texts_are_restored_letter_by_letter(parts: list[str]) -> None
     text = " ".join("".join(parts).split(" "))
     for keeper in (Keeper.of(), Keeper.of(keep=r"[A-ZÄ]+\d?")):
         protected, kept = keeper.protect(text)
-        # Spaces that stood beside the string are told from those that were put there.
+        # Spaces beside the string in the text are distinguished from inserted ones.
         assert restore(protected, kept) == text
 
 

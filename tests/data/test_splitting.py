@@ -1,4 +1,4 @@
-"""A corpus in one piece: its columns are read, validation and test are cut off, and nothing of the test is in train."""
+"""A corpus in one file: its columns are read, validation and test are split off, and no test sentence is in train."""
 
 import csv
 import gzip
@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 
 
 def sentences(count: int) -> list[Pair]:
-    """Pairs of which no two are equal on a side."""
+    """Pairs without equal sentences on either side."""
     return [(f"Satz {letters(number)}", f"Sentence {letters(number)} of it") for number in range(count)]
 
 
@@ -89,29 +89,31 @@ def test_the_first_pair_of_a_table_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "is_told"),
+    ("first", "is_reported"),
     [
         ("source\ttarget", True),
         ("TGT\tSrc", True),
         ("deu\teng", True),
         ("Quelle\tZiel", True),
         ("Translation\tOriginal", True),
-        ("de\ten", False),  # names the columns, and is no pair
+        ("de\ten", False),  # names the languages, and is no pair
         ("German\tEnglish", False),
         ("source\tsource", False),
         ("Quelle\tsource", False),  # a pair of a glossary
     ],
 )
-def test_a_heading_that_is_taken_as_a_pair_is_told_before_training(tmp_path: Path, first: str, is_told: bool) -> None:
+def test_a_heading_that_is_read_as_a_pair_is_reported_before_training(
+    tmp_path: Path, first: str, is_reported: bool
+) -> None:
     table = write(tmp_path, "x.tsv", [first, *map("\t".join, sentences(200))])
     corpus = data_settings(pairs=str(table), cache=str(tmp_path / "cache"), directions=["de-en", "en-de"])
     said = f"{table}: the first line, {first.replace(chr(9), ' | ')}, looks like a heading, not a pair"
     notes = TranslationData(corpus, tokenizer_settings("word", 400), seed=1).notes
-    assert [note.startswith(said) for note in notes if said in note] == [True] * is_told
+    assert [note.startswith(said) for note in notes if said in note] == [True] * is_reported
     assert any(line.startswith("its first pair: ") for line in notes)
 
 
-def test_a_heading_in_two_files_is_told_of_each_split(tmp_path: Path) -> None:
+def test_a_heading_in_two_files_is_reported_for_each_split(tmp_path: Path) -> None:
     for name, (source, target) in {"train": ("German", "English"), "test": ("Haus", "house")}.items():
         write(tmp_path, f"{name}.de", [source, "Hund"])
         write(tmp_path, f"{name}.en", [target, "dog"])
@@ -220,7 +222,7 @@ def test_a_large_group_and_pairs_with_an_empty_side_stay_in_train() -> None:
 
 @pytest.mark.parametrize("empty", [0, 1])
 def test_a_pair_with_an_empty_side_stays_in_train_though_few_others_have_one(empty: int) -> None:
-    # So few that they would be no large group, which stays in train anyhow.
+    # Too few for a large group, which would stay in train in any case.
     pairs = [("…", f"Sentence {letters(number)}")[:: -1 if empty else 1] for number in range(MAX_GROUP)]
     assert set(assign_splits(pairs, ("de", "en"), (0.5, 0.5)).tolist()) == {TRAIN}
 
@@ -339,7 +341,7 @@ def test_another_cut_of_the_same_file_does_not_give_the_one_before(tmp_path: Pat
     assert count("test") < count("test", split=[0.1, 0.4])
     assert count("train", fold=[1, 2]) < count("train", fold=[1, 4])
     given = {"pairs": None, **dict.fromkeys(SPLITS, str(tmp_path / "x.tsv"))}
-    for language in ("de", "gsw"):  # the files of the one have not the names of the other
+    for language in ("de", "gsw"):  # the two languages have different file names
         assert 100 < count("train", fold=[1, 2], source_language=language, **given) < 200
 
 
@@ -365,8 +367,8 @@ def test_a_run_without_a_part_of_its_pairs_says_which_one(tmp_path: Path) -> Non
     ]
 
 
-def test_the_same_bytes_as_another_kind_of_table_are_cut_anew(tmp_path: Path) -> None:
-    lines = [f"{source}\tand,{target}" for source, target in sentences(100)]  # two columns either way
+def test_the_same_bytes_as_another_kind_of_table_are_split_again(tmp_path: Path) -> None:
+    lines = [f"{source}\tand,{target}" for source, target in sentences(100)]  # two columns with either separator
     for name in ("x.tsv", "x.csv"):
         write(tmp_path, name, lines)
     assert cut_of(whole(tmp_path, "x.tsv")) != cut_of(whole(tmp_path, "x.csv"))
@@ -378,7 +380,7 @@ def three_languages(folder: Path, name: str) -> DataSettings:
 
 def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_path: Path) -> None:
     lines = [(*pair, f"Phrase {letters(number)}") for number, pair in enumerate(sentences(200))]
-    lines[0] = ("Satz ein", "Sentence one", lines[1][2])  # equal in French alone: one group
+    lines[0] = ("Satz ein", "Sentence one", lines[1][2])  # only the French sentences are equal: one group
     for column, language in enumerate(("de", "en", "fr")):
         write(tmp_path, f"x.{language}", [line[column] for line in lines])
     write(tmp_path, "y.tsv", ["fr\tde\tnote\ten", *(f"{fr}\t{de}\t-\t{en}" for de, en, fr in lines)])
@@ -397,7 +399,7 @@ def test_three_languages_are_cut_line_by_line_from_files_and_from_a_table(tmp_pa
 
 
 @pytest.mark.parametrize("shared", [0, 1, 2])
-def test_lines_that_share_a_sentence_in_any_of_three_languages_have_one_split(shared: int) -> None:
+def test_lines_with_a_common_sentence_in_any_of_three_languages_share_a_split(shared: int) -> None:
     lines = []
     for number in range(100):
         line = [f"Satz {letters(number)}", f"Sentence {letters(number)}", f"Phrase {letters(number)}"]

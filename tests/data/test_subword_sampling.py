@@ -1,4 +1,4 @@
-"""Random segmentations: those that the papers define, of the same text, and the same for a seed everywhere."""
+"""Random segmentations: as defined in the papers, with the same text, and the same for a seed on every machine."""
 
 import math
 import os
@@ -33,7 +33,7 @@ def trained(kind: Kind) -> Tokenizer:
 
 
 def drawn(tokenizer: Tokenizer, word: str, strength: float) -> Shares:
-    """How often each segmentation of a word is drawn, as a share."""
+    """The share of draws of each segmentation of a word."""
     ids, random = tokenizer.encode(word), Random(1)
     counts = Counter(
         tuple(map(tokenizer.piece, tokenizer.sample_segmentation(ids, strength, random))) for _ in range(DRAWS)
@@ -55,7 +55,7 @@ def all_segmentations(word: str, known: dict[str, float]) -> list[tuple[str, ...
 def bpe_dropout(
     parts: tuple[str, ...], p: float, scores: dict[str, float], share: float = 1.0
 ) -> Counter[tuple[str, ...]]:
-    """Algorithm 1 of Provilkov et al. for every choice of what is left out."""
+    """Algorithm 1 of Provilkov et al. for every choice of dropped merges."""
     merges = [i for i in range(len(parts) - 1) if parts[i] + parts[i + 1] in scores]
     result: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for kept in product([False, True], repeat=len(merges)):

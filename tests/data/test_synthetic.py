@@ -1,4 +1,4 @@
-"""Which files synthetic pairs are read from: those of their own direction, whole or not at all."""
+"""The files that synthetic pairs are read from: only complete files of the right direction."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_files_of_the_own_direction_come_first(tmp_path: Path, names: list[str],
     assert [path.name for path in found] == files
 
 
-def test_of_several_directions_none_gets_the_files_of_the_reversed_one(tmp_path: Path) -> None:
+def test_no_direction_gets_the_files_of_the_reversed_one(tmp_path: Path) -> None:
     write_pairs(tmp_path, "x.de", "x.en")
     for language in ("de", "en"):
         write(tmp_path, f"p.en-de.{language}", ["sieben acht neun"])

@@ -1,4 +1,4 @@
-"""Text → ids → text for every kind of tokenizer, and what a corpus too small is told."""
+"""Text → ids → text for every kind of tokenizer, and the messages for a corpus that is too small."""
 
 import io
 import re
@@ -110,7 +110,7 @@ def test_tags_that_are_added_later_leave_the_ids_of_all_texts_as_they_were(kind:
     first = len(before)
     assert [tagged.piece(id) for id in range(first, len(tagged))] == ["<2en>", "<2fr>", "<bt>"]
     assert Tokenizer(tagged.model, kind, "fr", is_synthetic=True).prefix == [first + 1, first + 2]
-    # What is written in a text is text.
+    # Special tokens that are written in a text are plain text.
     assert not set(tagged.encode("<2fr> <bt>")) & set(range(first, len(tagged)))
     assert tagged.decode([first, *tagged.encode(texts[0])]) == texts[0]
     assert tagged.with_tags(["fr"]) is tagged
@@ -154,7 +154,7 @@ def test_unknown_words_spelt_in_bytes_are_put_together_as_they_were(kind: Kind) 
     for text in ("Der Жук schläft.", "猫, Hund (Жук) 🙂!", "Жук", "Der Hund"):
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
-        for place in range(len(ids) + 1):  # special ids give no text, wherever a model may write them
+        for place in range(len(ids) + 1):  # special ids give no text, at any place
             assert tokenizer.decode([*ids[:place], BOS, EOS, PAD, *ids[place:]]) == text
 
 
@@ -207,7 +207,7 @@ def test_a_vocabulary_follows_a_corpus_with_thousands_of_characters(tmp_path: Pa
         write(tmp_path, f"{split}.en", ["the house is very good"] * len(han))
     splits = {split: str(tmp_path / split) for split in ("train", "validation", "test")}
     corpus = data_settings(**splits, source_language="zh", cache=str(tmp_path / "cache"))
-    for _ in range(2):  # the second finds it in the cache
+    for _ in range(2):  # the second time it comes from the cache
         data = TranslationData(corpus, tokenizer_settings(kind, 300, joint=joint), seed=1)
         pieces = len(data.source_tokenizer)
         assert pieces > 1000

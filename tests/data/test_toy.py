@@ -1,4 +1,4 @@
-"""The bundled corpus holds what its README promises."""
+"""The bundled corpus has the properties that its README states."""
 
 import re
 import sys
@@ -95,7 +95,7 @@ def test_sentences_vary_in_length(train: list[tuple[str, str]]) -> None:
     assert max(lengths) <= 22
 
 
-# ---- the word alignments, known from words that both languages write alike
+# ---- the word alignments, tested with words that both languages write in the same way
 
 
 def links(split: str) -> list[dict[tuple[int, int], str]]:
@@ -128,7 +128,7 @@ def test_nearly_every_word_has_a_link_and_most_have_a_sure_one(split: str) -> No
         assert sum(map(len, sure)) > 0.6 * words
 
 
-# ---- the compositional set, known from the words on the page and the lemmas in the grammar alone
+# ---- the compositional set, tested only with the words of the text and the lemmas of the grammar
 
 
 def section(name: str) -> list[str]:
@@ -156,7 +156,7 @@ def noun_forms(lemma: str) -> set[str]:
 
 
 def verb_pattern(lemma: str) -> re.Pattern[str]:
-    """Any form of a verb within a clause; of a separable one also its two parts, apart."""
+    """A verb in any form within a clause; a separable verb also in two parts."""
     rows = [line.partition("=")[0].split(",") for line in section("verbs")]
     infinitive, present, perfect = next(row for row in rows if row[0].strip().replace("|", "") == lemma)
     prefix, _, bare = infinitive.strip().rpartition("|")
@@ -172,7 +172,7 @@ def verb_pattern(lemma: str) -> re.Pattern[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """A sentence cut at its commas; a relative clause keeps the noun before it."""
+    """The clauses of a sentence, split at commas; a relative clause keeps the noun before it."""
     parts = re.split(r"[,.?!]", sentence)
     relative = re.compile(r" (der|die|das|den) ")
     for index in range(1, len(parts)):
@@ -215,7 +215,7 @@ def test_every_evaluated_noun_occurs_fifteen_times_in_training(train: list[tuple
             assert sum(counts[form] for form in forms) >= 15, lemma
 
 
-# ---- what the corpus holds
+# ---- the contents of the corpus
 
 
 def test_half_an_hour_looks_forward_in_german_and_back_in_english() -> None:

@@ -1,4 +1,4 @@
-"""What training is served instead of its plain pairs: other cuts of the same texts, and both directions."""
+"""Training data other than the plain pairs: other segmentations of the same texts, and both directions."""
 
 from pathlib import Path
 from random import Random
@@ -35,7 +35,7 @@ def test_bpe_dropout_cuts_each_epoch_anew_and_only_training(tmp_path: Path) -> N
     assert first != cut(1)
     plain = [data.source_tokenizer.encode(source) for source, _ in texts]
     assert sum(len(first[i][0]) for i in first) > 1.1 * sum(map(len, plain))
-    for index, (source, target) in first.items():  # whatever the cut, the text is the same
+    for index, (source, target) in first.items():  # the text is the same with any segmentation
         assert data.source_tokenizer.decode(source) == data.source_tokenizer.decode(plain[index])
         assert data.target_tokenizer.decode(target) == texts[index][1]
     with_dropout = [batch.source.tolist() for batch in dropped.loader("validation")]
@@ -63,7 +63,7 @@ def test_drawn_pairs_all_come_before_any_comes_again_in_an_order_of_their_own(tm
     rounds = drawn[: len(drawn) // 10 * 10].reshape(-1, 10)
     assert (np.sort(rounds) == np.arange(10)).all()
     assert len(set(map(tuple, rounds.tolist()))) == len(rounds)
-    # Batches are formed anew for each epoch where its pairs are others.
+    # Batches are made again for each epoch if its pairs differ.
     assert split.resampled_each_epoch == (in_epoch != 10)
 
 
@@ -98,8 +98,8 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
                 assert max(batch.source.numel(), batch.labels.numel()) <= 512
                 padded += batch.source.numel() + batch.labels.numel()
                 real += int((batch.source != PAD).sum() + (batch.labels != PAD).sum())
-        assert real / padded > 0.8  # 500 pairs only
-        assert {len(share) for share in indices} == {len(dealt[0])}  # in every epoch as many as Lightning was told
+        assert real / padded > 0.8  # only 500 pairs
+        assert {len(share) for share in indices} == {len(dealt[0])}  # in every epoch the number that Lightning got
         assert len(dealt[0]) % accumulated == 0
         assert sorted(int(pair) for share in indices for _, batch in share for pair in batch) == list(range(len(split)))
     resumed = TokenBudgetSampler(split, 512, 1, True, 0, world, accumulated)
@@ -108,7 +108,7 @@ def test_batches_of_bpe_dropout_are_made_by_the_lengths_of_their_epoch(
     assert [batch.tolist() for _, batch in resumed] == [batch.tolist() for _, batch in indices[0][4:]]
 
 
-def test_of_few_pairs_cut_anew_none_is_asked_for_twice(tmp_path: Path) -> None:
+def test_each_pair_of_a_small_corpus_is_asked_for_once(tmp_path: Path) -> None:
     write(tmp_path, "x.de", ["ein Haus"] * 3)
     write(tmp_path, "x.en", ["a house"] * 3)
     data = TranslationData(settings(tmp_path), tokenizer_settings("bpe", 35), seed=1)

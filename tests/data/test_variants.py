@@ -1,4 +1,4 @@
-"""Variants of training pairs: both sides keep the same placeholders, and a variant says what its pair says."""
+"""Variants of training pairs: both sides keep the same placeholders, and a variant has the meaning of its pair."""
 
 from collections import Counter
 from dataclasses import replace
@@ -46,9 +46,9 @@ def test_what_people_type_has_the_words_of_its_pair(tmp_path: Path) -> None:
         assert (source, target) not in pairs
         if (source, target) not in single:
             assert tuple(map(tuple, map(words, (source, target)))) in whole
-            # In small letters, or without an end on both sides.
+            # In lower case, or without the final mark on both sides.
             assert source == source.lower() or source[-1].isalnum() == target[-1].isalnum()
-    # A single word comes from a pair that has it and its translation.
+    # A single word comes from a pair that has the word and its translation.
     sides = [[set(words(side)) for side in pair] for pair in pairs]
     for word, translation in single[:50]:
         assert any(set(words(word)) <= source and set(words(translation)) <= target for source, target in sides)
@@ -65,7 +65,7 @@ def test_variants_are_the_same_in_every_run_and_come_beside_all_pairs(tmp_path: 
     assert len(split) == pairs + len(first)
     written = [data.source_tokenizer.decode(split.pair(0, pairs + number)[0].tolist()) for number in range(len(first))]
     assert written == [" ".join(source.split()) for source, _ in first]
-    # Other segmentations leave placeholders whole.
+    # Other segmentations do not cut placeholders.
     resampled = build_training_split(TranslationData(corpus, BPE, seed=1), 0.9)
     again = [resampled.pair(0, pairs + number)[0].tolist() for number in range(len(first))]
     assert [data.source_tokenizer.decode(ids) for ids in again] == written

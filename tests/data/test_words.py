@@ -1,4 +1,4 @@
-"""Lines as they stand in the files, held against what training reads."""
+"""Lines of the files compared with the lines that training reads."""
 
 import gzip
 import unicodedata
@@ -59,7 +59,7 @@ def test_a_character_is_a_word_where_no_spaces_are_written() -> None:
     assert words("ភាសា។ မြန်မာ။ ລາວ ไทย") == [*"ភាសាမြန်မာລາວไทย"]
 
 
-def test_hashes_tell_texts_apart() -> None:
+def test_different_texts_have_different_hashes() -> None:
     assert hash64("a", "b") != hash64("ab", "") != hash64("b", "a")
     found, others = trigrams("Haus am See"), trigrams("haus am meer")
     assert len(found) == len("Haus am See")

@@ -23,7 +23,8 @@ def both(name: str) -> tuple[str, str]:
 
 
 def kept(paragraph: str) -> dict[str, object]:
-    """What is the same in every language, in any order. Of the links only the anchors differ, which are headings."""
+    """The parts that are the same in both languages, in any order. Only the anchors of links, which are headings,
+    differ."""
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", paragraph)]
     return {
         "level": len(paragraph) - len(paragraph.lstrip("#")),
@@ -54,7 +55,7 @@ def test_the_chinese_tables_of_mistakes_have_the_same_measurements() -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_emphasis_of_a_chinese_page_is_emphasis_when_rendered(name: str) -> None:
-    # ** beside Chinese punctuation is often none in Markdown.
+    # Beside Chinese punctuation, ** often does not work in Markdown.
     inline = [token for token in MarkdownIt().enable("table").parse(both(name)[1]) if token.type == "inline"]
     texts = [part.content for token in inline for part in token.children or () if part.type == "text"]
     assert [text for text in texts if "*" in text] == []

@@ -1,4 +1,4 @@
-"""Pictures of positions: they draw the model's own tables, and what they show of products and shifts is so."""
+"""Pictures of positions: they draw the model's own tables, and their statements about products and shifts are true."""
 
 import math
 import re
@@ -50,7 +50,7 @@ def test_waves_pass_through_the_tables_entries_with_the_named_wavelength() -> No
         torch.testing.assert_close(line(figure, panel, 1), table[:, int(dimension)])
         wave, positions = line(figure, panel), torch.tensor(axes.lines[0].get_xdata())
         expected = torch.sin(2 * math.pi * positions / float(length))
-        # The length is named to a tenth.
+        # The length is given with one decimal.
         torch.testing.assert_close(wave, expected, atol=0.06 * 40 / float(length), rtol=0)
         torch.testing.assert_close(wave[:: (len(wave) - 1) // 40].float(), table[:, int(dimension)], atol=1e-5, rtol=0)
 
@@ -60,7 +60,7 @@ def test_in_dimension_0_positions_1_and_7_nearly_agree_and_are_marked() -> None:
     one, seven = line(figure, 0, 2).tolist()
     assert (one, seven) == pytest.approx((math.sin(1), math.sin(7)), abs=1e-6)
     assert seven == pytest.approx(math.sin(0.23 * math.pi), abs=0.01)
-    # A quarter of how far apart they would be on average.
+    # A quarter of their mean distance.
     assert abs(one - seven) < 0.2
     assert list(figure.axes[0].lines[2].get_xdata()) == [1, 7]
 
@@ -107,13 +107,13 @@ def test_shifts_keep_weights_only_with_rotary_products_or_without_positions(posi
     config = from_dict(AttentionConfig, {**model_dict()["encoder"]["self_attention"], "score": score}, "attention")
     attention = MultiHeadAttention(24, config, Rotary(config.head_dims(24)[0], 40) if positions == "rotary" else None)
     if score == "bilinear":
-        # As training leaves it: at first it is a multiple of the identity.
+        # The matrix of a trained model: at first it is a multiple of the identity.
         torch.nn.init.normal_(attention.score.weight)
     added = {"sinusoidal": Sinusoidal(24, 40), "learned": Learned(24, 40)}.get(positions, NoPositions(24, 40))
     embedded = torch.randn(2, 9, 24)
     changes = [largest_change(attention, added, embedded, offset) for offset in (0, 1, 10, 30)]
     assert changes[0] == 0
-    # A rotation of both keeps the dot product (W is applied before it), but not the tanh of the sum.
+    # A rotation of both vectors keeps the dot product (W is applied before it), but not the tanh of the sum.
     if positions == "none" or (positions == "rotary" and score != "additive"):
         assert max(changes) < 1e-5
     else:
@@ -145,7 +145,7 @@ def test_the_picture_of_a_shift_shows_change_for_sinusoidal_and_none_for_rotary(
     assert above[2].get_title() == f"largest change {change.abs().max().item():.2g}"
     assert {axes.get_ylabel() for axes in (above[0], below[0])} == {"token looking"}
     assert {axes.get_xlabel() for axes in below} == {"token looked at"}
-    # One scale of colors for what is compared, and white for no change.
+    # One scale of colors for the compared pictures, and white for no change.
     assert len({axes.images[0].get_clim() for axes in (*above[:2], *below[:2])}) == 1
     low, high = above[2].images[0].get_clim()
     assert -low == high == pytest.approx(change.abs().max().item())

@@ -1,4 +1,4 @@
-"""The picture of the softmax with and without scaling: its numbers, and that they say what it is drawn for."""
+"""The picture of the softmax with and without scaling: its numbers, and its message."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_without_scaling_the_softmax_sharpens_and_starves_as_heads_grow_wider() 
     at_512 = HEAD_DIMS.index(512)
     assert unscaled[at_512].largest > 0.9
     assert scaled[at_512].gradient > 5 * unscaled[at_512].gradient
-    # The scaled scores have variance 1 whatever the width: as if they had been drawn so.
+    # The scaled scores have variance 1 for every width, as if they had been drawn with it.
     drawn = torch.randn(4096, 32).softmax(-1)
     assert scaled[-1].largest == pytest.approx(drawn.amax(-1).mean().item(), abs=0.01)
 

@@ -1,4 +1,4 @@
-"""Alignment error rate, the statistical aligner, and which weights of a model are chosen to align."""
+"""Alignment error rate, the statistical aligner, and the choice of the attention weights for alignment."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_the_statistical_aligner_finds_most_links_of_the_grammar() -> None:
 
 
 def copying() -> Translator:
-    """A model whose second layer looks at the source token that equals the token it reads, and at nothing else."""
+    """A model whose second layer only looks at the source token that equals its input token."""
     torch.manual_seed(0)
     tokenizer = train_tokenizer(SIDES[0], tokenizer_settings("bpe", 400))
     changes = {"source_vocab_size": 400, "target_vocab_size": 400, "tied_embeddings": "all", "positions": "none"}
@@ -74,7 +74,7 @@ def test_the_weights_that_follow_the_words_are_chosen() -> None:
         ("1-1\n1-0\n", r"line 2: 1-0 names a word that the pair does not have"),
     ],
 )
-def test_a_gold_file_of_other_pairs_is_told_with_its_line(tmp_path: Path, content: str, said: str) -> None:
+def test_a_gold_file_of_other_pairs_is_reported_with_its_line(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "gold").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=said):
         read_gold(tmp_path / "gold", [("a b", "x y"), ("c", "z")])

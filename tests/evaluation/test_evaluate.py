@@ -1,5 +1,5 @@
-"""A translator is scored in one way; what is scored is read from a run's folder as data: a stranger's folder chooses no
-place to write to."""
+"""A translator is scored in one way; the corpus to score is read from a run's folder as data, and a hostile folder
+cannot choose where results are written."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ from transformer.run import Run
 
 
 def run_in(folder: Path, **changes: Any) -> Path:
-    """A run's folder with a corpus of one pair, tested on other files."""
+    """A run's folder with a corpus of one pair; its test used other files."""
     for language, text in (("de", "Hallo"), ("en", "Hello")):
         (folder / f"x.{language}").write_text(f"{text}\n", encoding="utf-8")
     files = dict.fromkeys(("train", "validation", "test"), str(folder / "x"))
@@ -68,7 +68,7 @@ def translator() -> Translator:
     return small_translator()
 
 
-# More than one chunk, in no order of length; the last three have a side that the model cannot take as one.
+# More than one chunk, not sorted by length; the last three have a side that is too long for the model.
 PAIRS = [*zip(read_lines(TOY / "train.de"), read_lines(TOY / "train.en"), strict=True)][: CHUNK + 50]
 PAIRS += [("", "nothing"), ("nichts", ""), ("ja", "word " * 40)]
 GREEDY = replace(BEAM, method="greedy", length_ratio=1.0, length_extra=2)
@@ -87,7 +87,7 @@ def test_an_evaluation_in_chunks_has_the_translations_and_the_scores_of_all_at_o
     assert done == [(CHUNK, len(PAIRS)), (len(PAIRS), len(PAIRS))]
 
 
-def test_of_a_choice_the_chosen_are_scored(translator: Translator) -> None:
+def test_the_chosen_hypotheses_are_scored(translator: Translator) -> None:
     chooser = Chooser(translator, ChoiceSettings("mbr", samples=3))
     search = replace(GREEDY, method="sampling")
     found = evaluate(chooser, PAIRS[:20], search, ["chrf"])
@@ -129,7 +129,7 @@ def test_a_loss_that_is_no_number_is_not_left_out(translator: Translator) -> Non
 
 
 def evaluate_together(rank: int, folder: Path) -> None:
-    """What one of two processes finds."""
+    """The results of one of two processes."""
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
     done: list[tuple[int, int]] = []
     found = evaluate(
@@ -188,12 +188,12 @@ def test_the_name_of_a_corpus_cannot_choose_another_folder(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("flags", [["--input", "x"], ["--reference", "x"], ["--split", "test", "--input", "x"]])
-def test_what_is_scored_is_a_split_or_a_pair_of_files(flags: list[str]) -> None:
+def test_a_split_or_a_pair_of_files_is_scored(flags: list[str]) -> None:
     with pytest.raises(UsageError, match=r"--reference|--input"):
         parse(["evaluate", *flags])
 
 
-def test_a_score_is_exact_whatever_else_of_the_device_is_said() -> None:
+def test_evaluate_computes_in_float32_if_only_the_device_is_given() -> None:
     _, bound, _ = app.parse_args(["evaluate", "--device", "cpu"], exit_on_error=False)
     bound.apply_defaults()
     assert (bound.arguments["inference"].device, bound.arguments["inference"].precision) == ("cpu", "float32")

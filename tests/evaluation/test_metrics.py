@@ -1,4 +1,4 @@
-"""Scores are sacrebleu's, in whatever parts the text comes."""
+"""Scores equal sacrebleu's, also for text in several parts."""
 
 import random
 from itertools import pairwise
@@ -23,7 +23,7 @@ HYPOTHESES = [
 ]
 
 
-# By their public interface, as METRICS should build them.
+# Through their public interface, as METRICS builds them.
 OF_SACREBLEU = {
     ("bleu", "de"): BLEU(),
     ("chrf", "de"): CHRF(),
@@ -40,7 +40,7 @@ def test_a_score_of_any_split_into_shards_is_sacrebleus_on_the_whole(name: str, 
     for i, (hypothesis, reference) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
         shards[i % parts].update([hypothesis], [reference])
     whole = CorpusScore(name, language)
-    whole.update([], [])  # of a process that got no sentence
+    whole.update([], [])  # a process without a sentence
     for shard in shards:  # as processes do
         whole.merge_state(shard)
     expected = OF_SACREBLEU[name, language]
@@ -78,7 +78,7 @@ def test_the_bleu_tokenizer_follows_the_target_language() -> None:
         score(["猫"], ["犬"], "ja", ["bleu"])
 
 
-def test_what_cannot_be_scored_is_refused() -> None:
+def test_wrong_texts_for_a_metric_are_refused() -> None:
     with pytest.raises(ValueError, match="2 translations cannot be scored against 1 references"):
         score(["a", "b"], ["a"], "en", METRICS)
     with pytest.raises(ValueError, match="0 references"):

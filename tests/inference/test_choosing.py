@@ -1,4 +1,4 @@
-"""Minimum Bayes risk and reranking: the order of the hypotheses is that of the formula, computed apart."""
+"""Minimum Bayes risk and reranking: the hypotheses have the order of the formula, computed separately."""
 
 import copy
 import itertools
@@ -36,7 +36,7 @@ def untrained(seed: int, *directions: tuple[str, str]) -> Translator:
     config = from_dict(ModelConfig, model_dict(source_vocab_size=60, target_vocab_size=60, max_length=40), "model")
     model = Transformer(config).eval()
     with torch.no_grad():
-        model.output.weight.mul_(2)  # so that an untrained model prefers something
+        model.output.weight.mul_(2)  # so that an untrained model has preferences
     return Translator(model, (tokenizer, tokenizer), directions[0], directions)
 
 
@@ -63,7 +63,7 @@ def test_no_draw_of_one_seed_is_one_of_the_next(translator: Translator) -> None:
     assert len(set.union(*drawn)) == sum(map(len, drawn)) == 3 * MBR.samples
 
 
-def test_reranking_takes_what_was_drawn_twice_once(translator: Translator, reverse: Translator) -> None:
+def test_reranking_counts_a_hypothesis_that_was_drawn_twice_once(translator: Translator, reverse: Translator) -> None:
     settings = replace(SCORE, choose="rerank", reverse="x", samples=6)
     for hypotheses in Chooser(translator, settings, reverse).n_best(TEXTS, replace(SAMPLING, top_k=1)):
         assert len(hypotheses) == 1
@@ -93,18 +93,18 @@ def test_minimum_bayes_risk_takes_the_hypothesis_most_like_the_others(
 
 
 def by_consensus(chooser: Chooser, *hypotheses: tuple[str, float]) -> list[tuple[str, float]]:
-    """Drawn texts with their scores, in the order of the choice."""
+    """Sampled texts with their scores, in the order of the choice."""
     drawn = [Translation(text, score, score, text.split()) for text, score in hypotheses]
     return [(one.text, one.score) for one in chooser._by_consensus(drawn, drawn=True)]
 
 
-def test_what_was_drawn_twice_counts_twice_and_has_its_better_score(translator: Translator) -> None:
+def test_a_hypothesis_drawn_twice_counts_twice_with_its_better_score(translator: Translator) -> None:
     first, second, third = ("aaaa", -3.0), ("aaaa", -2.0), ("zzzz", -1.0)
     for order in itertools.permutations([first, second, third]):
         assert by_consensus(Chooser(translator, MBR), *order) == [second, third]
 
 
-def test_of_hypotheses_equally_like_the_others_the_likelier_comes_first(translator: Translator) -> None:
+def test_the_likelier_of_two_equally_similar_hypotheses_comes_first(translator: Translator) -> None:
     for order in itertools.permutations([("aaaa", -3.0), ("kkkk", -2.0), ("zzzz", -1.0)]):
         assert [score for _, score in by_consensus(Chooser(translator, MBR), *order)] == [-1.0, -2.0, -3.0]
 
@@ -169,7 +169,7 @@ def test_a_pair_has_a_probability_as_long_as_each_side_fits_with_its_end_symbol(
 
 
 @pytest.mark.long
-def test_of_a_text_in_parts_the_best_draw_is_taken_and_the_parts_are_said_once(
+def test_the_best_draw_of_a_text_in_parts_is_taken_with_one_notice(
     translator: Translator, reverse: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = replace(SCORE, choose="rerank", reverse="x", samples=6)
@@ -181,7 +181,7 @@ def test_of_a_text_in_parts_the_best_draw_is_taken_and_the_parts_are_said_once(
 
 
 @pytest.mark.parametrize(("weight", "penalty"), [(0.5, 1.0), (3.0, 1.0), (0.5, 1.8)])
-def test_reranking_adds_what_the_reverse_model_says_of_the_source(
+def test_reranking_adds_the_score_of_the_reverse_model(
     translator: Translator, reverse: Translator, weight: float, penalty: float
 ) -> None:
     settings, search = (
@@ -201,7 +201,7 @@ def test_reranking_adds_what_the_reverse_model_says_of_the_source(
 
 
 @pytest.mark.long
-def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
+def test_without_a_length_penalty_in_the_search_the_models_own_reranks(
     translator: Translator, reverse: Translator
 ) -> None:
     settings, own = replace(SCORE, choose="rerank", reverse="x", samples=6), copy.copy(translator)
@@ -211,7 +211,7 @@ def test_where_the_search_says_none_the_models_own_length_penalty_reranks(
         for model, penalty in ((own, None), (translator, -3.0), (translator, reverse.defaults.length_penalty))
     )
     assert unsaid == said
-    assert unsaid[0].pieces != other[0].pieces  # drawn texts differ in length
+    assert unsaid[0].pieces != other[0].pieces  # sampled texts differ in length
 
 
 @pytest.mark.parametrize("directions", [[("en", "de")], [("de", "en"), ("en", "de")]], ids=["one", "both"])
@@ -242,17 +242,17 @@ def test_a_reverse_run_of_other_languages_is_named(translator: Translator, rever
 
 
 @pytest.mark.parametrize(("key", "value"), [("samples", 1), ("reverse_weight", 0.0)])
-def test_a_choice_of_one_hypothesis_or_by_nothing_is_refused(key: str, value: float) -> None:
+def test_a_choice_among_one_hypothesis_or_without_a_method_is_refused(key: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^{key}={value}\b.* must be "):
         replace(SCORE, **{key: value})
 
 
-def test_a_translation_by_two_models_is_known_by_both() -> None:
+def test_a_translation_by_two_models_names_both() -> None:
     assert SCORE.models == MBR.models == []
     assert replace(SCORE, choose="rerank", reverse="x").models == [Path("x").absolute()]
 
 
-def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Translator) -> None:
+def test_an_impossible_choice_is_reported(translator: Translator, reverse: Translator) -> None:
     with pytest.raises(ValueError, match="choose=rerank and reverse"):
         replace(SCORE, choose="rerank")
     with pytest.raises(ValueError, match="choose=rerank and reverse"):
@@ -261,7 +261,7 @@ def test_a_choice_that_cannot_be_is_told(translator: Translator, reverse: Transl
         with pytest.raises(ValueError, match="choose=mbr needs several hypotheses"):
             MBR.check(search)
         SCORE.check(search)
-    MBR.check(replace(SAMPLING, beam=1))  # a beam is not sampled from
+    MBR.check(replace(SAMPLING, beam=1))  # sampling has no beam
     MBR.check(replace(BEAM, beam=2))
     with pytest.raises(ValueError, match=r"--reverse .*x translates de → en: it must be the reverse of de → en"):
         Chooser(translator, replace(SCORE, choose="rerank", reverse="x"), translator)

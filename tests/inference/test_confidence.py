@@ -1,4 +1,4 @@
-"""Confidence: the probabilities that the model itself gives, read off in another way, and the words they belong to."""
+"""Confidence: the model's own probabilities, computed in another way, and the words that they belong to."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ def best(translator: Translator, texts: list[str], search: SearchSettings = GREE
 
 
 def by_hand(translator: Translator, text: str, translation: Translation) -> list[tuple[str, float]]:
-    """The words that ▁ begins, with the geometric mean of the probabilities that the plain model gives their pieces."""
+    """The words (▁ begins one), with the geometric mean of their pieces' probabilities by the plain model."""
     source, target = translator.tokenizers
     ids = target.ids(translation.pieces)
     with torch.no_grad():
@@ -73,14 +73,14 @@ def test_the_source_of_a_word_is_that_of_the_alignment(translator: Translator) -
 
 def test_the_confidence_of_a_translation_is_one_by_the_perplexity_that_score_gives(translator: Translator) -> None:
     pairs = [(text, one) for text, one in zip(TEXTS, best(translator, TEXTS), strict=True) if one.text]
-    # A text is cut into the pieces that were found, as a rule.
+    # A text usually has the pieces that the search found.
     same = [(text, one) for text, one in pairs if translator.target_tokenizer.pieces(one.text) == one.pieces]
     assert len(same) > len(pairs) / 2
     scored = translator.score([text for text, _ in same], [one.text for _, one in same])
     assert [one.confidence for _, one in same] == pytest.approx([1 / one.perplexity for one in scored], rel=1e-4)
 
 
-def test_of_a_line_in_parts_each_part_has_the_words_it_has_alone(translator: Translator) -> None:
+def test_each_part_of_a_line_has_the_words_that_it_has_alone(translator: Translator) -> None:
     sentences = ["Der Park.", "12 + 3!", "Wir gehen in den Park."]
     line = " ".join(sentences)
     [together] = with_words(translator, [line], best(translator, [line]))
@@ -98,7 +98,7 @@ def test_of_a_line_in_parts_each_part_has_the_words_it_has_alone(translator: Tra
     assert together.confidence == pytest.approx(math.exp(sum(logs) / sum(tokens)))
 
 
-def test_what_the_model_did_not_write_has_confidence_1_and_no_words_but_its_own(translator: Translator) -> None:
+def test_copied_text_has_confidence_1_and_only_its_own_words(translator: Translator) -> None:
     [empty, kept] = with_words(translator, ["", "12:30 !"], best(translator, ["", "12:30 !"]))
     assert (empty.confidence, empty.words) == (1.0, [])
     assert (kept.confidence, kept.words) == (1.0, [("12:30", 1.0, 0), ("!", 1.0, 1)])
@@ -108,7 +108,7 @@ def test_what_the_model_did_not_write_has_confidence_1_and_no_words_but_its_own(
 
 
 def test_source_words_that_cannot_be_counted_are_unknown(translator: Translator) -> None:
-    text = "der Hund。Ja"  # a word of the line goes on in another part
+    text = "der Hund。Ja"  # a word of the line that continues in the next part
     [one] = with_words(translator, [text], best(translator, [text]))
     assert len(one.parts) == 2
     assert one.words
@@ -136,7 +136,7 @@ def test_models_together_are_as_sure_as_the_mean_of_their_probabilities(translat
     members = [translator, Translator(random_translator(small_tokenizer()).model, translator.tokenizers, ("de", "en"))]
     together, text = Ensemble(members), "der kleine Hund läuft schnell"
     [one] = with_words(together, [text], best(together, [text]))
-    # As `by_hand`, of the words that are one piece.
+    # As in `by_hand`, for words of one piece.
     single = [place for place, word in enumerate(one.text.split()) if f"▁{word}" in one.pieces]
     alone = [by_hand(member, text, one) for member in members]
     means = [sum(words[place][1] for words in alone) / 2 for place in single]

@@ -32,13 +32,13 @@ def untrained(tokenizer: Tokenizer, seed: int, **changes: object) -> Translator:
     plain = model_dict(**{"source_vocab_size": 60, "target_vocab_size": 60, "max_length": 32} | changes)
     model = Transformer(from_dict(ModelConfig, plain, "model")).eval()
     with torch.no_grad():
-        model.output.weight.mul_(3)  # so that an untrained model prefers something
+        model.output.weight.mul_(3)  # so that an untrained model has preferences
     return Translator(model, (tokenizer, tokenizer), ("de", "en"))
 
 
 @pytest.fixture(scope="module")
 def pair(tokenizer: Tokenizer) -> list[Translator]:
-    # Of different sizes, and with dropout that must rest.
+    # Different sizes, and dropout that must be off.
     return [untrained(tokenizer, 1), untrained(tokenizer, 2, dim=36, decoder__layers=1, dropout=0.5, max_length=24)]
 
 

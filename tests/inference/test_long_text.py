@@ -1,4 +1,4 @@
-"""Sentences are found as a reader finds them, and translated one by one where that is asked for."""
+"""Sentence ends are found as by a reader, and sentences are translated one by one if this is set."""
 
 import pytest
 from hypothesis import given
@@ -54,11 +54,11 @@ def test_sentences_spell_the_text(text: str) -> None:
 
 
 def test_a_long_line_of_marks_is_cut_too() -> None:
-    # In half a second; in many minutes, if each looked at the whole rest.
+    # This takes half a second; it would take many minutes if each step searched the whole rest.
     assert [len(split_sentences(mark * 50_000)) for mark in (". ", "A. ", "Ja. ")] == [50_000, 1, 50_000]
 
 
-def test_several_sentences_are_said_and_translated_one_by_one_if_asked_for(
+def test_several_sentences_give_a_notice_and_can_be_translated_one_by_one(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     single = translator.translate(["ja.", "Wir gehen in den Park."])
@@ -78,8 +78,6 @@ def test_a_few_lines_of_two_sentences_are_what_a_model_has_learned_from(
     assert not said(caplog)
 
 
-def test_as_many_lines_of_two_sentences_as_of_one_are_said(
-    translator: Translator, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_many_lines_of_two_sentences_give_a_notice(translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
     translator.translate(["ja", TWO, ""], BEAM)
     assert len(said(caplog)) == 1

@@ -1,4 +1,4 @@
-"""Translations that begin with a given text: by every search, of one model and of several, and with its own scores."""
+"""Translations that begin with a given text: with every search, one model or several, and the right scores."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from transformer.inference.ensemble import Ensemble
 from transformer.inference.settings import ChoiceSettings
 from transformer.inference.translator import BEAM
 
-# The last one ends within a word, as it is written and in pieces.
+# The last one ends within a word, both as text and as pieces.
 PREFIXES = ["der Park", " wir gehen,  ", "die Sonne sch"]
 
 
@@ -38,7 +38,7 @@ def test_each_translation_begins_with_the_prefix_and_has_the_models_probability(
         assert [one[0].text for one in translator.n_best(TEXTS, search)] == translator.translate(TEXTS, search)
 
 
-def test_of_a_text_in_parts_the_first_begins_with_the_prefix_unless_it_stays_as_it_is(translator: Translator) -> None:
+def test_only_the_first_part_of_a_text_begins_with_the_prefix(translator: Translator) -> None:
     search = replace(BEAM, prefix="der Park")
     first, second = translator.translate("Ja.", search), translator.translate("Wir gehen in ein Haus.")
     lines = ["Ja. Wir gehen in ein Haus.", "", "12", "100. Wir gehen in ein Haus."]
@@ -55,9 +55,7 @@ def test_a_prefix_longer_than_the_limit_is_all_that_is_written(translator: Trans
 
 @pytest.mark.parametrize("choose", ["mbr", "rerank"])
 @pytest.mark.parametrize("method", ["beam", "sampling"])
-def test_whoever_chooses_among_hypotheses_has_only_such_that_begin_so(
-    translator: Translator, choose: str, method: str
-) -> None:
+def test_all_hypotheses_to_choose_from_begin_with_the_prefix(translator: Translator, choose: str, method: str) -> None:
     back = Translator(translator.model, translator.tokenizers, ("en", "de"))
     choice = ChoiceSettings(choose, samples=3, reverse="x" if choose == "rerank" else None)  # type: ignore[arg-type]
     chooser = Chooser(translator, choice, back if choose == "rerank" else None)

@@ -1,4 +1,4 @@
-"""A translation that repeats itself or is empty is recognized, and searched again without repeats."""
+"""A translation that repeats itself or is empty is found, and searched again without repetitions."""
 
 import itertools
 import random
@@ -21,7 +21,7 @@ UNBLOCKED = replace(BEAM, no_repeat=0)
 
 @pytest.fixture(scope="module")
 def untrained() -> Translator:
-    """What it writes repeats itself more often than not."""
+    """An untrained model, whose translations usually repeat themselves."""
     return random_translator(small_tokenizer(), max_length=64)
 
 
@@ -47,12 +47,12 @@ def test_a_loop_is_counted_as_by_trying_all_repetitions(text: str) -> None:
         ("eine Million", "1 0 0 0 0 0 0", False),
     ],
 )
-def test_a_loop_is_what_the_source_does_not_say_as_often(source: str, target: str, loops: bool) -> None:
+def test_a_loop_repeats_more_often_than_the_source(source: str, target: str, loops: bool) -> None:
     found = Translation(target, 0.0, 0.0, target.split())
     assert is_looping(source.split(), found) == loops
 
 
-def test_of_what_was_cut_a_repeat_is_enough_and_none_is_no_loop() -> None:
+def test_in_a_cut_text_one_repetition_is_a_loop_and_none_is_not() -> None:
     source = "ein Mann".split()
     for text, loops in (("a man and a man and a", True), ("a man and a woman and a", False)):
         assert is_looping(source, Translation(text, 0.0, 0.0, text.split(), is_cut=True)) == loops
@@ -103,7 +103,7 @@ def odd_line(number: int) -> str:
 
 
 @pytest.mark.parametrize(("count", "method"), others_long([(60, "greedy"), (10_000, "greedy"), (1000, "beam")]))
-def test_of_odd_lines_none_loops_and_none_vanishes(untrained: Translator, count: int, method: str) -> None:
+def test_no_translation_of_an_odd_line_loops_or_is_empty(untrained: Translator, count: int, method: str) -> None:
     untrained.warns_of_lines = untrained.warns_of_sources = False
     lines = [odd_line(number) for number in range(count)]
     encoded = untrained.encode(lines, range(count), "long")
@@ -114,6 +114,6 @@ def test_of_odd_lines_none_loops_and_none_vanishes(untrained: Translator, count:
         assert part.text or best.pieces
         if not part.text and is_looping([untrained.source_tokenizer.piece(id) for id in part.ids], best):
             looping.append(part.ids)
-    # A loop stays where nothing but special symbols, as only an untrained model writes them, was found in its place.
+    # A loop stays if the second search only finds special symbols, as happens with an untrained model.
     again = untrained.n_best_ids(looping, without_repeats(search, "bpe"))
     assert not any(best.text for best, *_ in again)

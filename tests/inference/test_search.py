@@ -1,4 +1,4 @@
-"""Search over a made-up `step`: greedy and beam against exhaustive enumeration, limits, sampling's shares."""
+"""Search over an invented `step`: greedy and beam against exhaustive enumeration, limits, shares of sampling."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +23,7 @@ Method = Literal["greedy", "beam", "sampling"]
 
 @dataclass
 class Walk:
-    """The state of a toy language: what each row has said so far, and which sentence it belongs to."""
+    """The state of a toy language: the ids so far of each row, and its sentence."""
 
     said: list[tuple[int, ...]]
     sentences: list[int]
@@ -37,7 +37,7 @@ class Walk:
 
 
 def language(vocabulary: int, seed: int = 0, sharpness: float = 1.0):  # type: ignore[no-untyped-def]
-    """A step function whose log-probabilities depend on the sentence and everything said, by a fixed hash."""
+    """A step function whose log-probabilities depend on the sentence and all ids so far, by a fixed hash."""
 
     def log_probabilities(sentence: int, said: tuple[int, ...]) -> Tensor:
         key = hash((seed, sentence, said)) % (2**31)
@@ -113,7 +113,7 @@ def test_a_beam_as_wide_as_the_language_finds_what_exhaustive_search_finds(penal
 
 
 def repeats(ids: Sequence[int], n: int) -> int:
-    """How many sequences of n ids have come before; 0: none is looked for."""
+    """The number of repeated sequences of n ids; 0 for n = 0."""
     sequences = [tuple(ids[start : start + n]) for start in range(len(ids) - n + 1)] if n else []
     return len(sequences) - len(set(sequences))
 
@@ -133,7 +133,7 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds_with_a_prefix_and_withou
                 (score, ids)
                 for score, ids in everything(log_probabilities, sentence, vocabulary, limit, 0.6)
                 if ids[: len(prefix)] == prefix
-                # The prefix may repeat itself; what follows repeats nothing.
+                # The prefix may repeat itself; the rest has no repetition.
                 and repeats(ids, no_repeat) == repeats(prefix, no_repeat)
             ]
             assert [one.ids for one in hypotheses] == [ids for _, ids in expected]
@@ -226,7 +226,7 @@ def test_the_score_counts_the_end_symbol() -> None:
 
 
 def test_an_early_end_does_not_stop_the_search_for_a_longer_and_better_one() -> None:
-    # Ending at once has probability 0.6; going on is likely at every step, so by length it scores better.
+    # The end symbol at once has probability 0.6; later ends are likely at every step, so they score better by length.
     def step(ids: Tensor, state: Walk) -> tuple[Tensor, Walk]:
         said = [(*past, new) for past, new in zip(state.said, ids.tolist(), strict=True)]
         rows = [[1e-9, 1e-9, 0.6, 0.4] if len(past) == 1 else [0.05, 1e-9, 0.001, 0.949] for past in said]

@@ -1,4 +1,4 @@
-"""A text that the model cannot read is said, and nothing is said of one that it can."""
+"""A text that the model cannot read gives a notice, and other texts give none."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_the_bundled_test_sets_raise_no_alarm_in_a_file_or_line_by_line(
         ("the dog is in the park with the man", ("de", "en"), "the text looks like en, but"),
     ],
 )
-def test_another_language_than_the_source_is_said_once(
+def test_a_text_in_another_language_gives_one_notice(
     tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture, text: str, languages: tuple[str, str], seen: str
 ) -> None:
     check = SourceCheck(tokenizer, languages)

@@ -31,7 +31,7 @@ from transformer.inference.settings import Defaults, InferenceSettings, SearchSe
 from transformer.inference.translator import BEAM
 from transformer.model.eval_mode import eval_mode
 
-# An untrained model goes on until it must stop: where that is no part of the fact, let it be soon.
+# An untrained model writes until the limit: it is low in tests that are not about it.
 SOON = replace(BEAM, length_ratio=1.0, length_extra=3)
 TEXTS = ["ein Haus", "der kleine Hund läuft schnell", "", "ja", "wir gehen in den Park, weil die Sonne scheint", " "]
 
@@ -79,7 +79,7 @@ def test_one_text_gives_one_translation_as_a_list_of_it_gives_a_list(translator:
 
 
 def test_a_gpu_translates_larger_batches_one_after_another(translator: Translator) -> None:
-    """Precision is set for the whole process there: several threads would leave it as one of them has found it."""
+    """Precision is set for the whole process: several threads would leave each other's value."""
     seen: list[tuple[threading.Thread, int]] = []
 
     class OnGPU(Translator):
@@ -127,13 +127,13 @@ def test_torch_defaults_change_neither_a_loaded_model_nor_its_translations(
 
     def found() -> list[list[Translation]]:
         loaded = Translator.load(tmp_path / "model.safetensors")
-        # A text alone is translated in this thread: `torch.device` is of one thread.
+        # A single text is translated in this thread, and `torch.device` only changes one thread.
         return [loaded.n_best(TEXTS[1], replace(SOON, method=method)) for method in ("greedy", "beam", "sampling")]
 
     expected = found()
     torch.set_default_dtype(dtype)
     try:
-        with torch.device("meta"):  # in place of a GPU that this machine may lack: nothing can be computed there
+        with torch.device("meta"):  # instead of a GPU, which may be missing: nothing can be computed on it
             assert found() == expected
     finally:
         torch.set_default_dtype(torch.float32)
@@ -153,7 +153,7 @@ def test_batches_side_by_side_give_what_one_after_another_gives(translator: Tran
         Transformer(replace(translator.model.config, dropout=0.5)), translator.tokenizers, translator.languages
     )
     wide.model.load_state_dict(translator.model.state_dict())
-    wide.model.train()  # as while training: translating drops nothing, and training goes on as it was
+    wide.model.train()  # as during training: translating uses no dropout, and training continues unchanged
     try:
         torch.set_num_threads(1)
         alone = wide.n_best(TEXTS * 4, search, batch_tokens=40)
@@ -203,7 +203,7 @@ def test_a_line_too_long_is_named_and_split_or_refused(
     silent, count = copy(translator), len(caplog.messages)
     silent.warns_of_sources = False
     assert silent.translate("щ", SOON) == translator.translate("щ", SOON)
-    assert len(caplog.messages) == count + 1  # the other one's
+    assert len(caplog.messages) == count + 1  # one notice more, for the other line
     for text in (long, "wir 3.5 gehen z.B. in… den Park. " * 12):
         pieces = encode_sentences(split_sentences(text), translator.source_tokenizer, 31)
         assert all(0 < len(piece) <= 31 for piece in pieces)
@@ -237,7 +237,7 @@ def test_a_saved_translator_loads_alone_and_translates_the_same(translator: Tran
 
 
 def test_the_same_translator_is_the_same_file_byte_by_byte(translator: Translator, tmp_path: Path) -> None:
-    for name in range(12):  # safetensors orders what a file says of itself by chance
+    for name in range(12):  # safetensors writes its metadata in random order
         translator.save(tmp_path / f"{name}.safetensors")
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
 
@@ -248,7 +248,7 @@ def refusal(path: Path) -> str:
     said = str(caught.value)
     assert "\n" not in said
     assert str(path) in said
-    del caught  # it holds what was read, and Windows lets nobody write a file that is mapped into memory
+    del caught  # it holds the file's data, and Windows does not let anybody write a mapped file
     return said
 
 
@@ -342,7 +342,7 @@ def test_a_model_searches_with_its_own_length_penalty_unless_another_is_given(
     for of_text in found:
         for one in of_text:
             assert one.score == pytest.approx(one.log_probability / (len(one.pieces) + 1) ** penalty)
-    # Loaded too: a loaded translator searches with packed weights, whose scores are rounded in another way.
+    # Loaded too: a loaded translator searches with packed weights, which round scores differently.
     translator.save(tmp_path / "by_the_mean.safetensors")
     by_the_mean = Translator.load(tmp_path / "by_the_mean.safetensors")
     assert loaded.n_best(TEXTS, replace(BEAM, length_penalty=1.0)) == by_the_mean.n_best(TEXTS)
@@ -368,7 +368,7 @@ def test_the_pieces_of_a_long_line_are_sampled_apart(translator: Translator) -> 
     assert first == second
     [sampled] = translator.n_best([line], search, line_numbers=[7])
     [[alone]] = translator.n_best_ids([first], search, line_numbers=[7])
-    assert sampled[0].text.startswith(alone.text)  # the first draws as a line that is no longer
+    assert sampled[0].text.startswith(alone.text)  # the first piece draws like a line of its own
     assert not sampled[0].text.startswith(f"{alone.text} {alone.text}")
     assert (
         translator.n_best([line], search, line_numbers=[7])
@@ -402,7 +402,7 @@ def test_the_tag_of_a_language_counts_once_in_a_piece_of_a_long_sentence() -> No
     assert encode_sentences([sentence], tagged, 31) == expected
 
 
-def test_what_is_sampled_for_a_text_depends_on_its_number_alone(translator: Translator) -> None:
+def test_the_samples_of_a_text_depend_only_on_its_number(translator: Translator) -> None:
     search = replace(SOON, method="sampling", seed=3)
     together = translator.n_best(TEXTS, search)
     for number, text in enumerate(TEXTS, 1):
@@ -438,7 +438,7 @@ def test_several_threads_use_one_translator_and_a_process_can_be_sent_one(
     assert pickle.loads(pickle.dumps(loaded)).translate(TEXTS, SOON) == expected
 
 
-# Here shapes and types are not checked by the tests.
+# Here the tests do not check shapes and types.
 MISTAKES = """
 import sys
 from transformer import Translator
@@ -451,7 +451,7 @@ for mistake in sys.argv[2:]:
     except (TypeError, ValueError) as error:
         print(type(error).__name__, error, sep=": ")
 """
-TOLD = {
+MESSAGES = {
     "translator.translate(['ja', None])": "TypeError: line 2 is no text but NoneType",
     "translator.translate(b'ja')": "TypeError: texts must be a text or several, not bytes",
     "translator.translate(None)": "TypeError: texts must be a text or several, not NoneType",
@@ -486,14 +486,14 @@ def test_a_search_takes_numpys_numbers_and_whole_numbers_for_others() -> None:
     assert type(from_dict(SearchSettings, asdict(BEAM) | {"temperature": 2}, "").temperature) is float
 
 
-def test_mistakes_in_python_are_told_too(translator: Translator, tmp_path: Path) -> None:
+def test_mistakes_in_python_are_reported_too(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "mistakes.py").write_text(MISTAKES, encoding="utf-8")
     translator.save(tmp_path / "model.safetensors")
-    done = Run(str(tmp_path / "mistakes.py"), str(tmp_path / "model.safetensors"), *TOLD, cwd=tmp_path).wait()
-    assert done.stdout.splitlines() == list(TOLD.values()), done.stderr
+    done = Run(str(tmp_path / "mistakes.py"), str(tmp_path / "model.safetensors"), *MESSAGES, cwd=tmp_path).wait()
+    assert done.stdout.splitlines() == list(MESSAGES.values()), done.stderr
 
 
-def test_what_could_not_be_loaded_is_not_saved(translator: Translator, tmp_path: Path) -> None:
+def test_a_translator_that_could_not_be_loaded_is_not_saved(translator: Translator, tmp_path: Path) -> None:
     other = copy(translator)
     other.defaults = Defaults(length_penalty=20.0)
     with pytest.raises(ValueError, match=r"length_penalty=20\.0 must be >= -10 and <= 10"):
@@ -528,9 +528,7 @@ def test_finetuning_may_change_dropout_and_add_tags_but_nothing_else(translator:
         ("cpu", "int8", "precision=int8 is not allowed; choose one of auto, float32"),
     ],
 )
-def test_a_device_or_precision_that_nobody_has_is_refused_with_the_settings(
-    device: str, precision: str, message: str
-) -> None:
+def test_an_unknown_device_or_precision_is_refused_with_the_settings(device: str, precision: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         from_dict(InferenceSettings, {"device": device, "precision": precision})
 

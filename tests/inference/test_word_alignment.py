@@ -1,4 +1,4 @@
-"""Word alignments read off cross-attention: against the weights of one pair looked at by hand, and whole files."""
+"""Word alignments from cross-attention, compared with the weights of one pair by hand, and whole files."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ def translator() -> Translator:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "cross_attention" in name:
-                parameter.mul_(4)  # so that an untrained model looks at one piece more than at another
+                parameter.mul_(4)  # so that the weights of an untrained model differ
     return Translator(model, (tokenizer, tokenizer), ("de", "en"))
 
 
@@ -130,7 +130,7 @@ def test_the_pieces_of_a_word_spell_it_in_every_tokenizer(kind: Kind) -> None:
         indices = tokenizer.word_indices(pieces)
         words = ["".join(p for p, i in zip(pieces, indices, strict=True) if i == n) for n in range(max(indices) + 1)]
         assert [word.replace("▁", "").replace("⁀", "") for word in words] == text.split()
-    # Joined unknown words are counted, whatever piece they are in.
+    # Joined unknown words are counted, in any piece.
     assert tokenizer.word_indices(tokenizer.pieces("☃ ☃ („☃“) Der"))[-1] == 3
 
 
@@ -147,8 +147,8 @@ def test_unknown_words_before_punctuation_are_counted_as_they_are_shown() -> Non
     ("kind", "pieces", "indices"),
     [
         ("word", ["▁Der", "</s>", "<2de>", "▁Hund"], [0, -1, -1, 1]),
-        ("word", ["▁⁀.", "▁Der"], [0, 1]),  # punctuation that belongs to nothing before it
-        ("char", ["▁", "J", "a", "▁"], [0, 0, 0, 0]),  # a space with nothing behind it
+        ("word", ["▁⁀.", "▁Der"], [0, 1]),  # punctuation without a word before it
+        ("char", ["▁", "J", "a", "▁"], [0, 0, 0, 0]),  # a space without a word after it
     ],
 )
 def test_what_an_untrained_model_may_write_is_counted_as_it_is_shown(

@@ -1,4 +1,4 @@
-"""The loss, which makes its logits and gradients in pieces, against torch's own functions on all logits at once."""
+"""The loss, computed in pieces, compared with torch's own functions on all logits at once."""
 
 import pytest
 import torch
@@ -62,7 +62,7 @@ def test_symmetric_kl_and_its_gradients_equal_torchs(positions: int) -> None:
 
 def test_symmetric_kl_of_equal_predictions_is_zero_and_has_no_gradient() -> None:
     logits = torch.randn(70, 37)
-    losses, gradients = symmetric_kl(logits, logits + 3.0)  # a constant changes no softmax
+    losses, gradients = symmetric_kl(logits, logits + 3.0)  # adding a constant does not change the softmax
     assert losses.abs().max() < 1e-5
     assert gradients.abs().max() < 1e-6
 
@@ -80,7 +80,7 @@ def states_weight_labels(views: int, batch: int, target: int) -> tuple[Tensor, T
 def test_linear_cross_entropy_equals_torchs_however_many_pieces_it_takes(
     batch: int, target: int, has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loss, "CPU_POSITIONS", 40)  # less than a piece, exactly one, three with a rest
+    monkeypatch.setattr(loss, "CPU_POSITIONS", 40)  # less than a piece, exactly one, three and a rest
     states, weight, labels = states_weight_labels(1, batch, target)
     bias = torch.randn(37, requires_grad=True) if has_bias else None
     expected = torch_cross_entropy(functional.linear(states[0], weight, bias), labels)

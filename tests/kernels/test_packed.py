@@ -10,7 +10,7 @@ from tests.factories import small_model
 from transformer.inference.packing import pack
 from transformer.kernels.packed import PackedLinear, PackedProjections, packed_types
 
-# Only where packing does something can it be tested.
+# Only types for which packing has an effect can be tested.
 pytestmark = pytest.mark.skipif(not packed_types(), reason="nothing is packed on this processor")
 
 
@@ -24,7 +24,7 @@ def test_a_packed_layer_computes_what_the_plain_one_does(dtype: torch.dtype, bia
         torch.testing.assert_close(packed(states), plain(states))
 
 
-def test_what_else_stands_in_a_batch_changes_no_bit_of_a_row() -> None:
+def test_the_other_rows_of_a_batch_change_no_bit_of_a_row() -> None:
     packed, states = pack(nn.Sequential(nn.Linear(64, 300))), torch.randn(70, 64)
     with torch.no_grad():
         together = packed(states)

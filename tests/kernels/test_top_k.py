@@ -1,4 +1,4 @@
-"""The best continuations against torch.topk over everything, the most probable one against torch.argmax."""
+"""The best continuations compared with torch.topk over everything, and the most probable one with torch.argmax."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from transformer.kernels.top_k import best_sums, largest
 @pytest.mark.parametrize(("rows", "k"), [(1, 10), (5, 10), (3, 2)])
 def test_the_best_sums_are_those_of_sorting_everything(vocabulary: int, rows: int, k: int) -> None:
     scores, totals = torch.randn(6, rows, vocabulary), 3 * torch.randn(6, rows)
-    # Such as ids that may not come now, and a hypothesis that can never win.
+    # For example for ids that are not allowed now, or a hypothesis that can never win.
     scores[:, :, 2] = -torch.inf
     totals[0, 0] = -torch.inf
     k = min(k, rows * vocabulary)

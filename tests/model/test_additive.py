@@ -1,4 +1,4 @@
-"""Additive scores in blocks against all at once, values and gradients."""
+"""Additive scores computed in blocks compared with all at once: values and gradients."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Attention against the paper's equation written out, and what a mask must do."""
+"""Attention compared with the paper's equation, and the effects of masks."""
 
 import math
 
@@ -17,7 +17,7 @@ def config(**changes: object) -> AttentionConfig:
 
 
 def one_head_after_another(attention: MultiHeadAttention, states: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
-    """Multi-head attention in a loop over heads, each by equation (1) in plain loops over the batch."""
+    """Multi-head attention in a loop over heads: equation (1) in plain loops over the batch."""
     outputs = []
     for head in range(attention.heads):
         rows = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
@@ -87,7 +87,7 @@ def test_scaling_keeps_the_variance_of_scores_at_one_and_the_softmax_soft() -> N
     unscaled, scaled = attention_weights(raw), attention_weights(raw / math.sqrt(512))
     # Unscaled, nearly all attention goes to one key …
     assert unscaled.max(-1).values.mean() > 0.85 > 0.2 > scaled.max(-1).values.mean()
-    # … and the softmax passes on far less gradient to the scores.
+    # … and the softmax passes far less gradient to the scores.
     spread = [(w * (1 - w)).sum(-1).mean().item() for w in (unscaled, scaled)]
     assert spread[0] < 0.3 * spread[1]
 
@@ -114,7 +114,7 @@ def compared(attention: MultiHeadAttention, q: torch.Tensor, k: torch.Tensor, he
     if isinstance(attention.score, Bilinear):
         return q @ attention.score.weight[head] @ k
     if isinstance(attention.score, Concat):
-        # Any weights for the query's half give the same attention.
+        # All weights of the query's half give the same attention.
         w = attention.query.weight.view(attention.heads, -1)[head]
         return torch.cat([torch.randn(len(q)), w]) @ torch.cat([q, k])
     if isinstance(attention.score, Additive):
@@ -139,7 +139,7 @@ def test_each_score_equals_its_formula_pair_by_pair(score: str, widths: dict[str
             keys, constant = cache.keys[0, head], torch.get_rng_state()
             scores = []
             for k in keys:
-                torch.set_rng_state(constant)  # concat's half for the query is one for all keys
+                torch.set_rng_state(constant)  # concat's half for the query is the same for all keys
                 scores.append(compared(attention, q, k, head))
             weights = torch.stack(scores).masked_fill(~visible[0, 0, 0], -math.inf).softmax(-1)
             heads.append(weights @ cache.values[0, head])
@@ -181,7 +181,7 @@ def test_dropout_acts_on_the_weights_of_every_score_and_is_right_on_average(scor
     draws = attention(states.expand(4000, -1, -1), attention.project_kv(states.expand(4000, -1, -1)))
     expected = attention.eval()(states, attention.project_kv(states))
     assert draws.std(dim=0).min() > 0.01
-    # The mean of 4,000 draws strays by at most some standard errors.
+    # The mean of 4,000 draws differs by at most a few standard errors.
     assert ((draws.mean(dim=0) - expected[0]).abs() < 5 * draws.std(dim=0) / 4000**0.5).all()
 
 

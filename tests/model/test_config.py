@@ -1,4 +1,4 @@
-"""What a model may be made of, and what one is told when it cannot be."""
+"""The allowed models, and the error messages for others."""
 
 from dataclasses import asdict, replace
 
@@ -19,7 +19,7 @@ def message(**changes: object) -> str:
     return str(caught.value)
 
 
-def test_heads_that_do_not_divide_dim_are_told_with_both_numbers() -> None:
+def test_heads_that_do_not_divide_dim_are_reported_with_both_numbers() -> None:
     text = message(encoder__self_attention__heads=5)
     assert "model.encoder.self_attention.heads=5 does not divide dim=24" in text
 
@@ -50,13 +50,13 @@ def test_sizes_and_rates_out_of_range_are_refused() -> None:
     assert message(dropout=1.0) == "model.dropout=1.0 must be >= 0 and < 1"
     assert "one vocabulary for both languages" in message(target_vocab_size=31)
     assert "odd head_dim 3" in message(positions="rotary", encoder__self_attention__head_dim=3)
-    # Positions rotate nothing where a target looks at a source.
+    # With rotary positions a cross-attention has no rotation, so its width may be odd.
     from_dict(ModelConfig, model_dict(positions="rotary", decoder__cross_attention__head_dim=3), "model")
 
 
 def test_the_defaults_of_the_class_are_those_of_the_base_preset() -> None:
     preset = {key: value for key, value in composed("model=base")["model"].items() if key not in FOR_ALL_PARTS}
-    vocabularies = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}  # the paper's: a corpus has its own
+    vocabularies = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}  # the paper's; a corpus has its own
     assert asdict(ModelConfig()) == preset | vocabularies
 
 

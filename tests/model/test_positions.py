@@ -1,4 +1,4 @@
-"""Positions against the facts that the tutorials teach (rows C1–C6)."""
+"""Positions compared with the facts in the tutorials (rows C1–C6)."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_each_dimension_is_a_wave_of_its_own_length() -> None:
     assert lengths[0].item() == pytest.approx(2 * math.pi)
     assert lengths[-1].item() == pytest.approx(2 * math.pi * 10000 ** (766 / 768))
     assert (lengths[1:] > lengths[:-1]).all()
-    # In dimension 0 a wave takes 6.28 positions, so position 7 stands where 0.72 would and near position 1.
+    # In dimension 0 a wave takes 6.28 positions, so position 7 has the value of 0.72, near that of position 1.
     column = sinusoidal_table(8, 768)[:, 0]
     assert column[7].item() == pytest.approx(math.sin(7 - 2 * math.pi), abs=1e-6)
     assert (column - column[1]).abs().argsort()[1] in (2, 7)
@@ -86,7 +86,7 @@ def test_offsets_continue_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "none"])
-def test_a_sentence_longer_than_the_positions_is_told_the_limit(positions: str) -> None:
+def test_the_error_for_a_sentence_longer_than_the_positions_has_the_limit(positions: str) -> None:
     model = small_model(positions=positions, max_length=8)
     model.encode(torch.randint(4, 29, (1, 8)))
     with pytest.raises(ValueError, match="9 tokens are more than the model's 8 positions"):

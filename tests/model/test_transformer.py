@@ -1,4 +1,4 @@
-"""The whole model against torch.nn.Transformer, and what may and may not influence a logit."""
+"""The whole model compared with torch.nn.Transformer, and what may change a logit."""
 
 import math
 import re
@@ -31,7 +31,7 @@ def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 def test_logits_equal_those_of_torch_nn_transformer_with_the_same_weights(norm: str, activation: str) -> None:
     ours = small_model(norm=norm, feed_forward__activation=activation, positions="none")
-    for parameter in ours.parameters():  # biases and norms too must not stay at 0 and 1
+    for parameter in ours.parameters():  # biases and norms must not stay at 0 and 1 either
         nn.init.normal_(parameter, std=0.3)
     final = None if norm == "post" else nn.LayerNorm(24)
     pre, common = norm == "pre", (24, 3, 37, 0.0, getattr(functional, activation))
@@ -70,7 +70,7 @@ def test_swiglu_is_equation_6_of_its_paper() -> None:
     swiglu = small_model(feed_forward__activation="swiglu").encoder.layers[0].feed_forward
     states = torch.randn(2, 5, 24)
     gate = functional.linear(states, swiglu.gate.weight, swiglu.gate.bias)
-    swish = gate * torch.sigmoid(gate)  # of xW, which gates xV
+    swish = gate * torch.sigmoid(gate)  # of xW, the gate of xV
     xv = functional.linear(states, swiglu.inner.weight, swiglu.inner.bias)
     torch.testing.assert_close(swiglu(states), functional.linear(swish * xv, swiglu.outer.weight, swiglu.outer.bias))
 
@@ -132,7 +132,7 @@ def test_every_score_keeps_the_mask_the_cache_and_the_beam_in_every_attention(sc
     later = inputs.clone()
     later[:, 3:] = 4
     torch.testing.assert_close(model.decode(later, memory)[:, :3], at_once[:, :3])
-    # Two hypotheses a sentence that share its memory.
+    # Two hypotheses of each sentence share its memory.
     cache, twice = model.decoder.init_cache(memory), inputs.repeat_interleave(2, dim=0)
     for position in range(5):
         logits, cache = model.step(twice[:, position], cache)
@@ -165,7 +165,7 @@ def test_without_cross_attention_the_decoder_never_sees_the_source() -> None:
         step, cache = model.step(inputs[:, position], cache)
         torch.testing.assert_close(step, logits[:, position], atol=1e-5, rtol=1e-5)
     logits.logsumexp(-1).mean().backward()
-    # What never gets a gradient does not ask for one: no process waits for it.
+    # Parameters that never get a gradient do not require one, so no process waits for it.
     assert all(weight.grad is not None for weight in model.parameters() if weight.requires_grad)
 
 
@@ -226,7 +226,7 @@ def test_embeddings_are_scaled_and_positions_added_before_dropout() -> None:
     expected = embedding.tokens.weight[ids] * math.sqrt(24) + sinusoidal_table(7, 24)
     torch.testing.assert_close(embedding(ids), expected)
     dropped = embedding.train()(ids)
-    # What is kept is doubled, the position with the token.
+    # Kept values are doubled, the position together with the token.
     torch.testing.assert_close(dropped, torch.where(dropped == 0, 0.0, 2 * expected))
     assert 0.3 < (dropped == 0).float().mean() < 0.7
 
@@ -244,7 +244,7 @@ def test_each_dropout_has_its_own_rate_and_what_it_drops_is_missed(norm: str) ->
     rates = {name: part.p for name, part in parts.items()}
 
     def logits() -> torch.Tensor:
-        record = AttentionRecord([], [], [])  # of weights that are written out, as in training
+        record = AttentionRecord([], [], [])  # the attention weights, as in training
         return model.decode(inputs, model.encode(source, record=record), record)
 
     with torch.no_grad():
@@ -254,7 +254,7 @@ def test_each_dropout_has_its_own_rate_and_what_it_drops_is_missed(norm: str) ->
             assert rates[name] == rate
             with part.register_forward_hook(lambda _, __, kept: torch.zeros_like(kept)):
                 assert not torch.allclose(logits(), whole), name
-    # Of each embedding; in each layer of each attention, of the feed-forward network, and around each of these.
+    # Once for each embedding; in each layer, for each attention, the feed-forward network, and around each of them.
     assert len(parts) == 2 + 2 * (2 + 2) + 2 * (3 + 3)
 
 
@@ -305,7 +305,7 @@ def test_tensors_that_do_not_fit_are_refused_in_a_sentence(
 def test_a_beam_that_narrows_to_one_hypothesis_sees_the_past_of_this_one_alone() -> None:
     model, ids = small_model(), torch.tensor([[2, 5, 8], [2, 6, 9]])
     source = torch.tensor([[4, 5, 6, 3], [7, 8, 9, 3]])
-    # Of two hypotheses in each sentence, the second one stays in the first sentence and the first one in the second.
+    # The second of two hypotheses stays in the first sentence, and the first one in the second.
     cache = model.decoder.init_cache(model.encode(source))
     _, cache = model.step(torch.tensor([2, 2]), cache)
     _, cache = model.step(torch.tensor([10, 5, 6, 11]), cache.select(torch.tensor([[0, 0], [0, 0]])))

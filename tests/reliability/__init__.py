@@ -1,7 +1,7 @@
-"""Trials: the same thing many times over, with chance in it, and nothing may be lost.
+"""Trials: the same thing many times, with chance in it, and nothing may be lost.
 
-`TRIALS=full` runs each as often as is promised, without it a short version. `TRIALS_REPORT=FILE` appends a line of JSON
-for each: what is promised, the test, how often it was tried and how often something was lost.
+`TRIALS=full` runs each as often as the documentation states; without it, a short version runs. `TRIALS_REPORT=FILE`
+appends a line of JSON for each: the promise, the test, the number of trials, and the number of losses.
 """
 
 import json
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def trials(short: T, full: T) -> T:
-    """How many trials there are now, or which."""
+    """The number of trials to run now, or the trials."""
     return full if os.environ.get("TRIALS") == "full" else short
 
 
 def report(promise: str, tried: int, lost: list[str]) -> None:
-    """Tells how the trials of a promise went; fails unless there were some and all went well."""
+    """Reports the results of trials of a promise; fails if there were none, or if something was lost."""
     test = os.environ["PYTEST_CURRENT_TEST"].split(" ")[0]
     line = {"promise": promise, "test": test, "tried": tried, "lost": len(lost)}
     print(json.dumps(line))

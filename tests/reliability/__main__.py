@@ -1,7 +1,7 @@
-"""`python -m tests.reliability`: all trials as often as is promised, and a table of how they went.
+"""`python -m tests.reliability`: all trials as often as the documentation states, and a table of their results.
 
-A quarter of an hour on one core. `python -m tests.reliability short` does
-what the tests and the long tests (pytest -m long) do.
+This takes a quarter of an hour on one core. `python -m tests.reliability short` runs the trials of the tests and the
+long tests (pytest -m long).
 """
 
 import json

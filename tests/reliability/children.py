@@ -1,4 +1,4 @@
-"""What processes do that are to be killed, starved and fed with bombs."""
+"""Functions of child processes that are killed, that run out of memory or disk, or that read hostile files."""
 
 import ctypes
 import hashlib
@@ -55,7 +55,7 @@ def small_translator(kind: Kind = "bpe", size: int = 120, byte_fallback: bool = 
 
 
 def training_content(translator: Translator, megabytes: int = 0) -> dict[str, Any]:
-    """What a checkpoint of training holds, of which `megabytes` are the optimizer's."""
+    """The content of a training checkpoint, with `megabytes` of optimizer states."""
     tensors = checkpoint.tensors(translator.model, translator.tokenizers)
     plain = checkpoint.describe(translator.model, translator.tokenizers, translator.languages)
     return {
@@ -74,7 +74,7 @@ class ChildDiedError(Exception):
 
 
 def in_child(function: Callable[..., Any], *arguments: Any, seconds: float = 600) -> Any:
-    """What `function` returns in a process of its own; raises ChildDiedError, or what it raises as RuntimeError."""
+    """The result of `function` in a new process; raises ChildDiedError, or its exception as RuntimeError."""
     receiving, sending = CHILDREN.Pipe(duplex=False)
     child = CHILDREN.Process(target=_answer, args=(sending, function, arguments))
     child.start()
@@ -95,7 +95,7 @@ def in_child(function: Callable[..., Any], *arguments: Any, seconds: float = 600
 
 
 def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    # After a fork, OpenMP's threads are not there any more.
+    # After a fork, OpenMP's threads do not exist any more.
     torch.set_num_threads(1)
     try:
         answer = (True, function(*arguments))
@@ -105,9 +105,9 @@ def _answer(sending: Connection, function: Callable[..., Any], arguments: tuple[
 
 
 def in_processes(count: int, function: Callable[..., Any], *arguments: Any, seconds: float = 60) -> list[int | None]:
-    """How processes end that train together, each in `function(rank, *arguments)`: as SLURM starts them, unwatched.
+    """The exit codes of processes that train together, each in `function(rank, *arguments)`, started as by SLURM.
 
-    After so many seconds those that are left are killed.
+    After `seconds`, processes that still run are killed.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -133,7 +133,7 @@ def _one_of_several(rank: int, count: int, port: int, function: Callable[..., An
 
 
 def save_for_ever(path: Path, first: int, megabytes: int, sending: Connection) -> None:
-    """Saves one checkpoint after another; tells each that is done."""
+    """Saves one checkpoint after another; reports each finished one."""
     content = training_content(small_translator(), megabytes)
     for step in count(first):
         write_checkpoint(path, content | {"global_step": step})
@@ -141,7 +141,7 @@ def save_for_ever(path: Path, first: int, megabytes: int, sending: Connection) -
 
 
 def save_with_limit(path: Path, limit: int | None) -> str:
-    """Saves a checkpoint where no file may be larger than `limit` bytes; returns what it was told."""
+    """Saves a checkpoint while no file may be larger than `limit` bytes; returns the error message."""
     import resource
 
     content = training_content(small_translator(), 1)
@@ -155,7 +155,7 @@ def save_with_limit(path: Path, limit: int | None) -> str:
 
 
 def save_on_full_disk(folder: Path, free: int) -> tuple[str, int, list[str]] | None:
-    """The same on a disk of 4 MiB with `free` bytes left, and what is there then; None where we must not mount."""
+    """The same on a disk of 4 MiB with `free` bytes left, and the files afterwards; None if mounting is not allowed."""
     if sys.platform != "linux":
         return None
     library = ctypes.CDLL(None, use_errno=True)
@@ -174,9 +174,9 @@ def save_on_full_disk(folder: Path, free: int) -> tuple[str, int, list[str]] | N
 
 
 def save_in_read_only_folder(path: Path) -> list[str]:
-    """Saves, saves when the folder has turned read-only, saves when it can be written again."""
+    """Saves, saves after the folder has become read-only, and saves after it can be written again."""
     if os.geteuid() == 0:
-        # root may write anywhere, unless it gives that up; 0x20080522 is the version of the call.
+        # root may write anywhere unless it gives that up; 0x20080522 is the version of the call.
         header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
         assert ctypes.CDLL(None).capset(header, nothing) == 0
     said = []
@@ -198,7 +198,7 @@ def data_settings(cache: Path) -> tuple[DataSettings, TokenizerSettings]:
 
 
 def prepare(cache: Path) -> str:
-    """Prepares the bundled corpus as a run does; returns a digest of what it then reads."""
+    """Prepares the bundled corpus as a run does; returns a digest of the data that it reads then."""
     data = TranslationData(*data_settings(cache), seed=1)
     digest = hashlib.sha256(data.source_tokenizer.model)
     for name in ("train", "validation"):
@@ -208,14 +208,13 @@ def prepare(cache: Path) -> str:
     return digest.hexdigest()
 
 
-# Enough of a search to see that it works.
+# A search that is long enough to test that it works.
 SHORT = replace(BEAM, method="greedy", max_length=2)
 
 
 def load_each(good: Path, paths: list[Path], use: bool = False) -> list[tuple[str, str, int]]:
-    """Loads translators one after another: of each, a digest or what was said against it, and how many bytes of memory
-    this process has taken by then. It loads a good one before, which takes memory for the code of torch, a lot of it in
-    builds for GPUs."""
+    """Loads translators one after another; for each a digest or the error message, and the memory of this process so
+    far, in bytes. It first loads a good one, because torch's code takes memory, especially in builds for GPUs."""
     _load(good, use)
     before = peak_memory()
     return [(*_load(path, use), peak_memory() - before) for path in paths]
@@ -234,7 +233,8 @@ def _load(path: Path, use: bool) -> tuple[str, str]:
 
 
 def translate(translator: Translator, texts: list[str]) -> tuple[list[str], int, int]:
-    """The translations, how many characters were encoded for them, and how many bytes of memory that took."""
+    """The translations, the number of characters that were encoded for them, and the memory that this took, in
+    bytes."""
     source = CountingTokenizer(translator.source_tokenizer.model, translator.source_tokenizer.kind)
     counting = Translator(translator.model, (source, translator.target_tokenizer), translator.languages)
     before = peak_memory()
@@ -243,7 +243,7 @@ def translate(translator: Translator, texts: list[str]) -> tuple[list[str], int,
 
 
 class CountingTokenizer(Tokenizer):
-    """Counts the characters it encodes."""
+    """Counts the encoded characters."""
 
     characters = 0
 
@@ -258,7 +258,7 @@ def weights_digest(translator: Translator) -> str:
 
 
 def teach(kind: Kind, lines: list[str], byte_fallback: bool) -> int:
-    """Trains a tokenizer on lines and lets it encode and decode them; how many of them it could."""
+    """Trains a tokenizer on lines, encodes and decodes them; the number of lines for which this works."""
     size = (20 if kind in ("bpe", "unigram") else 500) + 256 * byte_fallback
     tokenizer = train_tokenizer(lines, tokenizer_settings(kind, size, byte_fallback=byte_fallback))
     again = Tokenizer(tokenizer.model, kind)
@@ -266,7 +266,7 @@ def teach(kind: Kind, lines: list[str], byte_fallback: bool) -> int:
 
 
 def read_corpus(path: Path) -> tuple[str, int]:
-    """What is said against a corpus, and how many bytes of memory it took to find out."""
+    """The error message for a corpus, and the memory that finding it took, in bytes."""
     before = peak_memory()
     try:
         said = f"{sum(1 for _ in read_pairs([path], 'de', 'en'))} pairs"

@@ -1,4 +1,4 @@
-"""scripts/train.py with trouble in one of its processes: `FAILING="RANK BATCH CAUSE" python failing.py …`."""
+"""scripts/train.py with an error in one of its processes: `FAILING="RANK BATCH CAUSE" python failing.py …`."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""Hostile files, for `test_strangers`: each is made by a function of the path where it shall lie.
+"""Hostile files, for `test_strangers`: each is made by a function that takes its path.
 
-What in them can be run would make a file `ran` beside them.
+Code in them, if it were run, would make a file `ran` in the same folder.
 """
 
 import io
@@ -48,7 +48,7 @@ def safe_file(path: Path, plain: Any, content: dict[str, Tensor], **about: str) 
 
 
 def training_file(path: Path, plain: Any, content: dict[str, Tensor], **changes: Any) -> None:
-    """A .ckpt with the right digest, if it can be had."""
+    """A .ckpt with the right digest, if that is possible."""
     try:
         digest = checkpoint.digest(plain, content)
     except (TypeError, RuntimeError, RecursionError):
@@ -77,7 +77,7 @@ def archive(path: Path, content: dict[str, bytes], compression: int = zipfile.ZI
 
 
 class Call:
-    """Pickled, it is a call."""
+    """An object that is a call when it is pickled."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self.call = function, arguments
@@ -91,12 +91,12 @@ def with_code(folder: Path) -> Call:
 
 
 def changed(plain: Content, path: str, value: Any) -> Content:
-    """A copy in which the setting at a dotted path is another."""
+    """A copy in which the setting with this dotted path is changed."""
     key, _, rest = path.partition(".")
     return plain | {key: changed(plain[key], rest, value) if rest else value}
 
 
-# Hostile files, each made by a function of the folder that holds it.
+# Hostile files, each made by a function that takes its path.
 HOSTILE: dict[str, Callable[[Path], None]] = {}
 
 
@@ -158,7 +158,7 @@ def _(path: Path) -> None:
 
 @hostile("huge_bytearray.ckpt")
 def _(path: Path) -> None:
-    # torch lets this call through, for 1 GiB of zeros from a file of 1 kB.
+    # torch allows this call, which makes 1 GiB of zeros from a file of 1 kB.
     torch.save({"x": Call(bytearray, 1 << 30)}, path)
 
 
@@ -170,8 +170,8 @@ def _(path: Path) -> None:
 
 @hostile("two_directories.ckpt")
 def _(path: Path) -> None:
-    # Python takes the directory that ends where the last record of the archive begins, torch the one at the place that
-    # is named there: the first says that nothing is compressed, the second tells of 100 MB.
+    # Python reads the directory before the last record of the archive, torch the one at the place in that record: the
+    # first says that nothing is compressed, the second has 100 MB.
     HOSTILE["compressed.ckpt"](path)
     content = path.read_bytes()
     end = content.rindex(b"PK\5\6")
@@ -186,7 +186,7 @@ def _(path: Path) -> None:
 
 @hostile("overlapping_records.ckpt")
 def _(path: Path) -> None:
-    # Eleven records in the directory, and all of them the same 4 MB.
+    # Eleven records in the directory, all with the same 4 MB.
     training_file(path, *parts(), x=torch.zeros(1 << 20))
     name = max(records(path).items(), key=lambda record: len(record[1]))[0].encode()
     content = path.read_bytes()
@@ -240,7 +240,7 @@ def _(path: Path) -> None:
 
 
 def of_zeros(config: ModelConfig) -> tuple[Content, dict[str, Tensor]]:
-    """The description and the tensors of a model whose weights are zero; those of one shape are one tensor."""
+    """The description and the tensors of a model whose weights are zero; weights of one shape are one tensor."""
     plain, content = parts()
     with torch.device("meta"):
         shapes = {name: weight.shape for name, weight in Transformer(config).named_parameters()}
@@ -251,14 +251,14 @@ def of_zeros(config: ModelConfig) -> tuple[Content, dict[str, Tensor]]:
 
 @hostile("one_tensor_often.ckpt")
 def _(path: Path) -> None:
-    # In the file each shape is there once, in memory 100 layers would be.
+    # Each shape is in the file once, but memory would need 100 layers.
     config = translator().model.config
     training_file(path, *of_zeros(replace(config, dim=256, encoder=replace(config.encoder, layers=100))))
 
 
 @hostile("laughs.ckpt")
 def _(path: Path) -> None:
-    # Two references to two references …: 60 small dicts, written out larger than any disk.
+    # Two references to two references …: 60 small dicts, which would be larger than any disk if written out.
     laughs: Content = {"x": 1}
     for _ in range(60):
         laughs = {"x": laughs, "y": laughs}
@@ -367,7 +367,7 @@ ChangedMap = Callable[[bytes, bytes], tuple[bytes, bytes]]
 
 
 def with_map(model: bytes, change: ChangedMap) -> bytes:
-    """A tokenizer with another map of characters of the same size: `change` takes its trie and texts."""
+    """A tokenizer with a different map of characters of the same size: `change` takes its trie and texts."""
     # The field of the normalizer: its name, then the map with its size of three bytes and the size of the trie.
     start = model.index(b"\x12", model.index(b"\n\x03nfc")) + 4
     size = int.from_bytes(model[start : start + 4], "little")
@@ -390,7 +390,7 @@ def character_map(change: ChangedMap) -> Callable[[Path], None]:
     return make
 
 
-# The last text has no end; a step of the trie leads to memory that is not the map's.
+# The last text has no end; a step of the trie leads to memory outside of the map.
 CHANGED_MAPS: dict[str, ChangedMap] = {
     "map_without_end": lambda trie, texts: (trie, texts[:-1] + b"x"),
     "map_leads_out": lambda trie, texts: (b"\xff\xff\xff\x7f" * (len(trie) // 4), texts),
@@ -399,7 +399,7 @@ for name, change in CHANGED_MAPS.items():
     HOSTILE[f"{name}.safetensors"] = character_map(change)
 
 
-# Settings that are wrong, in files whose digest is right. Some would take all memory there is.
+# Wrong settings, in files with the right digest. Some would take all memory.
 WRONG = {
     "_target_": "os.system",
     "_instantiator": "lightning.pytorch.cli.instantiate_module",
@@ -427,7 +427,7 @@ WRONG = {
 }
 FORMATS = ((safe_file, "safetensors"), (training_file, "ckpt"))
 for number, (setting, value) in enumerate(WRONG.items()):
-    # Both check the settings by the same lines: the short trials take turns.
+    # Both check the settings with the same code: the short trials take turns.
     for make, ending in trials(FORMATS[number % 2 :][:1], FORMATS):
 
         def wrong(path: Path, make: Any = make, setting: str = setting, value: Any = value) -> None:
@@ -463,7 +463,7 @@ for label, tensor in {
 
 @hostile("tables.safetensors")
 def _(path: Path) -> None:
-    # Two tables of 65,536 positions would take a thousand times as much as the weights.
+    # Two tables of 65,536 positions would take a thousand times the memory of the weights.
     thin = AttentionConfig(1, 1, 1, 0.0, bias=False, score="scaled_dot")
     stacks = {"encoder": EncoderConfig(1, thin), "decoder": DecoderConfig(1, thin, thin)}
     plain, content = of_zeros(replace(translator().model.config, dim=4096, max_length=65_536, **stacks))
@@ -472,7 +472,7 @@ def _(path: Path) -> None:
 
 @hostile("bilinear.safetensors")
 def _(path: Path) -> None:
-    # The identities that a bilinear score begins with would take 256 MB each.
+    # The identity matrices at the start of a bilinear score would take 256 MB each.
     wide = AttentionConfig(1, 8000, 1, 0.0, bias=False, score="bilinear")
     plain, content = parts()
     for side in ("encoder", "decoder"):

@@ -1,7 +1,7 @@
-"""Folders of runs that lie, and what five commands do with them: for `test_folders`.
+"""Hostile folders of runs, and what five commands do with them: for `test_folders`.
 
-Each lie changes one thing in a copy of a small real run. `try_folder` gives the folder to the commands in a process of
-its own, which watches what they do.
+Each attack changes one thing in a copy of a small real run. `try_folder` gives the folder to the commands in a new
+process that watches them.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ FORBIDDEN = (
 )
 
 
-# ---- the lies
+# ---- the attacks
 
 BOMB = "a: &a [x]\n" + "".join(
     f"{name}: &{name} [{f'*{last}, ' * 9}]\n" for last, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -44,7 +44,7 @@ STARTS = "__import__('os').system('touch ran')"
 
 
 def field(run: Path, name: str, value: Any, file: str = "config.yaml") -> None:
-    """Replaces a field of a file, as data.train."""
+    """Replaces a field of a file, for example data.train."""
     path = run / file
     tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     *above, key = name.split(".")
@@ -57,7 +57,7 @@ def field(run: Path, name: str, value: Any, file: str = "config.yaml") -> None:
 
 
 def part(run: Path, name: str, value: Any) -> None:
-    """Replaces a part of last.ckpt and best.ckpt, and takes the model of the finished run away."""
+    """Replaces a part of last.ckpt and best.ckpt, and deletes the model of the finished run."""
     (run / "translator.safetensors").unlink()
     for path in run.glob("checkpoints/*.ckpt"):
         checkpoint = torch.load(path, weights_only=True)
@@ -66,7 +66,7 @@ def part(run: Path, name: str, value: Any) -> None:
 
 
 def replaced(path: Path) -> Path:
-    """The path, with nothing there any more."""
+    """The path, after deleting everything there."""
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
@@ -79,8 +79,8 @@ def beside(run: Path, name: str, content: str) -> None:
     (run / name).write_text(content, encoding="utf-8")
 
 
-# Every attack that was found, and those that other programs have fallen for: what is done to the run's folder, of which
-# `outside` is what nobody may touch or read.
+# Every attack that was found here, and attacks that worked on other programs: a function that changes the run's folder;
+# files in `outside` may not be changed or read.
 LIES: dict[str, Callable[[Path, Path], Any]] = {
     "nothing": lambda run, outside: None,
     "a name of code": lambda run, outside: field(run, "data", {"_target_": "os.system", "_args_": ["touch ran"]}),
@@ -133,11 +133,11 @@ LIES: dict[str, Callable[[Path, Path], Any]] = {
 }
 
 
-# ---- what the scripts do with it
+# ---- the commands and their checks
 
 
 class Watch:
-    """Notes what a process must not do: an audit hook, which cannot be taken away again."""
+    """Records forbidden actions of a process: an audit hook, which cannot be removed."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -153,7 +153,7 @@ class Watch:
 
 
 def real_run(home: Path) -> Path:
-    """Makes in `home` a small run that has ended, a copy of it, its corpus and cache, and what nobody may change."""
+    """Makes in `home` a finished small run, a copy of it, its corpus and cache, and files that nobody may change."""
     (home / "corpus").mkdir(parents=True)
     own = settings(corpus(home / "corpus"), loggers=["csv"], trainer__max_steps=2, training__validate_every=2)
     own["data"]["cache"] = str(home / "cache")
@@ -167,7 +167,7 @@ def real_run(home: Path) -> Path:
 
 
 def commands(home: Path, run: Path, work: Path) -> dict[str, list[str]]:
-    """What is typed for the five commands that a run's folder of a stranger may be given to."""
+    """The arguments of the five commands that may get another user's run."""
     search = ["--method", "greedy", "--max-length", "5"]
     exact = ["--threads", "1", "--matmul-precision", "highest"]
     return {
@@ -180,7 +180,7 @@ def commands(home: Path, run: Path, work: Path) -> dict[str, list[str]]:
 
 
 def try_folder(home: Path, run: Path, work: Path, lies: bool, watch: Watch) -> list[str]:
-    """What goes wrong while the scripts use a folder that lies."""
+    """Faults while the scripts use a hostile folder."""
     wrong: list[str] = []
     os.chdir(work)
     before = peak_memory()
@@ -205,7 +205,7 @@ def try_folder(home: Path, run: Path, work: Path, lies: bool, watch: Watch) -> l
 
 
 def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]:
-    """All that a command prints, and what refused it, the last line of it."""
+    """The output of a command, and the last line of it, which refused the folder."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     refused = None
     signal.alarm(MAX_SECONDS)
@@ -222,10 +222,10 @@ def _attempt(command: Callable[[], Any], watch: Watch) -> tuple[str, str | None]
 
 
 def try_folders(home: Path, names: list[str]) -> list[str]:
-    """Makes a folder for each of these lies from the run in `home`, and tells what went wrong with it."""
+    """Makes a folder for each of these attacks from the run in `home`, and returns the faults."""
     torch.set_num_threads(1)
     outside, work = home / "outside", home / "work"
-    # (Where there is a GPU, its driver would make a cache in HOME.)
+    # (With a GPU, its driver would make a cache in HOME.)
     os.environ |= {"HOME": str(outside), "LIES_SECRET": SECRET, "CUDA_CACHE_DISABLE": "1"}
     silence_lightning()
     watch, lost = Watch(), []
@@ -256,7 +256,7 @@ def try_folders(home: Path, names: list[str]) -> list[str]:
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
-    """All that is in a folder: kinds, sizes, times, contents."""
+    """Everything in a folder: kinds, sizes, times, contents."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()

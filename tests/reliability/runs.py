@@ -1,4 +1,4 @@
-"""Small whole runs in this process, and what must be equal of two of them."""
+"""Small whole runs in this process, and the comparison of two of them."""
 
 import os
 import signal
@@ -21,8 +21,8 @@ from transformer.run import Run
 from transformer.training.config import RunSettings
 from transformer.training.train import run
 
-# What a run of 20 steps sets on top of the presets. It keeps no log: to draw its curves at each validation would take
-# longer than all the rest. A test that looks at the log sets `loggers=["csv"]`.
+# The settings of a run of 20 steps, beside the presets. It writes no log, because drawing its curves at each validation
+# would take longer than the rest. A test of the log sets `loggers=["csv"]`.
 OVERRIDES = (
     *("seed=3", "loggers=[]", "machine.threads=1", "machine.matmul_precision=highest"),
     *("data=files", "data.max_length=40", "data.batch_tokens=100", "tokenizer=word", "tokenizer.vocabulary_size=120"),
@@ -40,7 +40,7 @@ OVERRIDES = (
 
 
 def corpus(folder: Path) -> Path:
-    """Numbers read out digit by digit, as in tests/training: what 20 steps can begin to learn."""
+    """Numbers read out digit by digit, as in tests/training: 20 steps can begin to learn this."""
     for name, numbers in (("train", range(17, 4000, 23)), ("validation", range(18, 4000, 97)), ("test", range(19, 29))):
         for language, words in (("de", DIGITS), ("en", ENGLISH)):
             lines = [" ".join(words[int(digit)] for digit in str(number)) for number in numbers]
@@ -63,8 +63,8 @@ def settings(corpus: Path, **changes: Any) -> dict[str, Any]:
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:
-    """Bit for bit: weights, optimizer, averages, position and settings of both checkpoints (all but the time that was
-    taken), the snapshots, the log, the picture and the translations."""
+    """Equal bit for bit: weights, optimizer, averages, position and settings of both checkpoints (without the times),
+    the snapshots, the log, the picture and the translations."""
     for name in ("last", "best"):
         saved, expected = (torch.load(run / "checkpoints" / f"{name}.ckpt", weights_only=True) for run in (one, other))
         assert saved.pop("seconds") > 0 < expected.pop("seconds")
@@ -99,7 +99,7 @@ def train(folder: Path, plain: dict[str, Any], resume: Path | None = None, repla
 
 
 def last(folder: Path) -> Path | None:
-    """What a run can go on from."""
+    """The checkpoint from which a run can continue."""
     path = folder / "checkpoints" / "last.ckpt"
     return path if path.exists() else None
 
@@ -110,13 +110,13 @@ def position(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def trouble(batch: int, cause: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
-    """Calls `cause` with the decoder's states in the middle of batch number `batch`, of training, or of the pass in
-    which a validation computes its loss."""
+    """Calls `cause` with the decoder's states in the middle of batch number `batch`: in training, or in the pass of a
+    validation that computes its loss."""
     left = batch
 
     def count_down(module: torch.nn.Module, inputs: Any, output: Any) -> Any:
         nonlocal left
-        # Not a step of a search, nor the pass behind a picture, which records its attention.
+        # Neither a step of a search nor the pass for a picture, which records attention.
         if not isinstance(module, Decoder) or inputs[0].size(1) == 1 or inputs[2] is not None:
             return None
         left -= 1

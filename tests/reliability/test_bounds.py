@@ -1,4 +1,4 @@
-"""Numbers and texts that are too large, not finite or not fit for a terminal are refused before they do anything."""
+"""Numbers and texts that are too large, not finite or unsuitable for a terminal are refused before they are used."""
 
 import importlib
 import os
@@ -34,7 +34,7 @@ from transformer.training.config import TrainerSettings, check_settings
 
 
 def unbounded(hint: Any, path: str, bounds: tuple[Any, ...] = ()) -> list[str]:
-    """The numbers within a type that may be of any size."""
+    """The numbers within a type that have no bounds."""
     if typing.get_origin(hint) is Annotated:
         hint, *bounds = typing.get_args(hint)
     if is_dataclass(hint):
@@ -137,7 +137,7 @@ def test_a_search_that_does_not_fit_into_memory_is_refused_by_its_key() -> None:
         translator().n_best_ids([[5]] * 20_000, replace(BEAM, beam=1000, length_extra=1000), batch_tokens=10**9)
 
 
-def test_a_greedy_search_without_memory_is_not_told_to_lower_its_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_error_of_a_greedy_search_does_not_name_the_beam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "available_memory", lambda: 1)
     with pytest.raises(ValueError, match=r"^a greedy search with 1 sentence at .* free: take a smaller max_length or"):
         translator().n_best_ids([[5]], replace(BEAM, method="greedy"))
@@ -172,10 +172,10 @@ def test_more_threads_than_the_machine_can_share_are_refused(monkeypatch: pytest
     assert torch.get_num_threads() == before
 
 
-# Foreign text.
+# Text from outside.
 
 
-def test_what_a_terminal_would_obey_is_escaped_wherever_text_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_wherever_text_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "a\x1b]0;owned\x07\u202e\tb"
     print_safely(hostile, f"{hostile}\n")
     table = Table(hostile, title=hostile)
@@ -207,13 +207,13 @@ def test_a_line_of_stdin_larger_than_any_sentence_is_refused_with_its_number(
             next(lines)
 
 
-def test_a_closed_stdin_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stdin_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UsageError, match="stdin is closed: give a text or --input FILE"):
         next(input_lines(None, None))
 
 
-def test_what_goes_wrong_while_a_tokenizer_reads_its_corpus_is_told_as_it_is() -> None:
+def test_an_error_while_a_tokenizer_reads_its_corpus_is_reported_unchanged() -> None:
     def texts() -> typing.Iterator[str]:
         yield "eins zwei drei"
         raise ValueError("corpus.gz cannot be read after line 1")
@@ -222,7 +222,7 @@ def test_what_goes_wrong_while_a_tokenizer_reads_its_corpus_is_told_as_it_is() -
         train_tokenizer(texts(), tokenizer_settings("bpe", 20))
 
 
-# Tokenizers of strangers.
+# Hostile tokenizers.
 
 
 def field(number: int, content: bytes, key_above: int = 0) -> bytes:

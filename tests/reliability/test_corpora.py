@@ -1,4 +1,5 @@
-"""Corpora that were cut, mixed up and damaged: read as they stand, or refused in a line that names file and line."""
+"""Corpora that are cut, mixed up or damaged: they are read unchanged, or refused in a line with file and line
+number."""
 
 import gzip
 import os
@@ -56,7 +57,7 @@ INSERTED = [
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
-    """Content to which a few things have happened."""
+    """Content after a few random changes."""
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         place, other = sorted(chance.choices(range(len(content) + 1), k=2))
         content = chance.choice([
@@ -77,7 +78,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
 
 
 def expected_lines(path: Path) -> Iterator[str | None]:
-    """The lines by another way of reading, None for one that is no text; EOFError where a .gz is cut or damaged."""
+    """The lines, read in another way, None for a line that is not text; EOFError if a .gz is cut or damaged."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         text = b""
@@ -86,7 +87,7 @@ def expected_lines(path: Path) -> Iterator[str | None]:
             text += unpack.decompress(content)
             if not unpack.eof:
                 raise EOFError
-            # Zeros may follow a member.
+            # Zeros may come after a member.
             content = unpack.unused_data.lstrip(b"\0")
         content = text
     content = content.removeprefix(b"\xef\xbb\xbf")
@@ -101,7 +102,7 @@ def expected_lines(path: Path) -> Iterator[str | None]:
 
 
 def expected_pairs(files: list[Path]) -> list[Pair] | str:
-    """The pairs, or what must be said: a pattern."""
+    """The pairs, or a pattern of the error message."""
     try:
         sides = [list(expected_lines(path)) for path in files]
     except (EOFError, zlib.error):
@@ -131,7 +132,7 @@ def expected_pairs(files: list[Path]) -> list[Pair] | str:
             (number, side) for side, lines in enumerate(sides) for number, line in enumerate(lines, 1) if line is None
         ]
         if bad:
-            # Reading goes by pairs; past the shorter one only lines are counted.
+            # Reading goes by pairs; after the end of the shorter file only lines are counted.
             number, side = min(bad)
             return re.escape(f"{files[side]} line {number} is not UTF-8")
         if len(sides[0]) != len(sides[1]):
@@ -171,7 +172,7 @@ def test_mutated_corpora_are_read_as_they_stand_or_refused_by_file_and_line(tmp_
         )  # fmt: skip
         if not right:
             lost.append(f"{number} {form}: {str(found)[:300]!r} instead of {str(expected)[:300]!r}")
-    # Both must have come often.
+    # Both results must be frequent.
     assert tried // 5 < read < tried * 4 // 5
     report("mutated corpora are read as they stand or refused in one line", tried, lost)
 
@@ -186,7 +187,7 @@ def test_no_character_but_a_newline_ends_a_line(tmp_path: Path) -> None:
 def test_a_line_larger_than_any_sentence_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_bytes(b"ein Haus\ta house\n")
-    os.truncate(path, trials(160 << 20, 2 << 30))  # zeros, which take no room
+    os.truncate(path, trials(160 << 20, 2 << 30))  # zeros, which take no space
     try:
         said, memory = in_child(read_corpus, path)
     except ChildDiedError as error:
@@ -239,7 +240,7 @@ def test_the_size_of_a_gz_is_looked_at_once_and_again_when_it_has_changed(
 
 @posix_only
 @pytest.mark.parametrize("kind", ["a folder", "a pipe", "a device"])
-def test_what_is_no_file_is_no_corpus_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+def test_a_folder_pipe_or_device_is_no_corpus_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.tsv"
     make: dict[str, Callable[[], None]] = {
         "a folder": path.mkdir,

@@ -1,4 +1,4 @@
-"""Files that a run needs again: killed, starved, damaged or made twice at once, what was saved stays saved."""
+"""Files that a run needs again: after a kill, a full disk, damage or two writers at once, saved data stays."""
 
 import os
 import random
@@ -57,18 +57,18 @@ def test_a_run_killed_while_it_saves_keeps_its_last_checkpoint(tmp_path: Path) -
         except ValueError as error:
             lost.append(f"kill {number}: {error}")
             continue
-        # A file may have got its name just before its saver could tell.
+        # A file may have its name just before its saver could report it.
         if loaded not in (step, step + 1) or len(left) > 1:
             lost.append(f"kill {number}: {loaded} was loaded where {step} was saved, {left} are left over")
         step = loaded
-    # Some kills must have come while a file was being written, or nothing was tried.
+    # Some kills must have come while a file was being written, otherwise nothing was tested.
     assert amid > tried // 4
     report("SIGKILL while saving leaves a last.ckpt that loads", tried, lost)
     atomic_write(path, b"")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_leftovers_of_others_who_still_write_are_let_be(tmp_path: Path) -> None:
+def test_temporary_files_of_processes_that_may_still_write_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "[a]*.ckpt"
     with atomic_file(path) as file:
         start, nobody = f".[a]*.ckpt.{HOST}", 2**22 + 1
@@ -86,44 +86,44 @@ def test_leftovers_of_others_who_still_write_are_let_be(tmp_path: Path) -> None:
 
 
 @posix_only
-def test_a_full_disk_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
-    path, lost, told = tmp_path / "last.ckpt", [], 0
+def test_a_full_disk_is_reported_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    path, lost, reported = tmp_path / "last.ckpt", [], 0
     torch.save(training_content(small_translator()) | {"global_step": 1}, path)
     earlier, chance, tried = path.read_bytes(), random.Random(2), trials(3, 50)
     for _ in range(tried):
         limit = chance.randrange(1_500_000)
         said = in_child(save_with_limit, path, limit)
-        told += said == f"{path} cannot be written: File too large (the old file is undamaged)"
+        reported += said == f"{path} cannot be written: File too large (the old file is undamaged)"
         if not (path.read_bytes() == earlier and names(tmp_path) == ["last.ckpt"]):
             lost.append(f"{limit} bytes: {names(tmp_path)}")
-    assert told == tried
+    assert reported == tried
     disk = tmp_path / "disk"
     disk.mkdir()
     for _ in range(trials(1, 20)):
         free = chance.randrange(1_200_000)
         found = in_child(save_on_full_disk, disk, free)
-        if found is None:  # not permitted here: the limit above stands for it
+        if found is None:  # not allowed here: the test above with a limit covers it
             break
         tried += 1
         wanted = f"{disk}/last.ckpt cannot be written: No space left on device (the old file is undamaged)"
         if found != (wanted, 0, ["last.ckpt", "other"]):
             lost.append(f"{free} bytes free: {found}")
-    report("a full disk is told in one line and loses nothing", tried, lost)
+    report("a full disk is reported in one line and loses nothing", tried, lost)
 
 
 @pytest.mark.long
 @posix_only
-def test_a_folder_turned_read_only_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_folder_turned_read_only_is_reported_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints" / "last.ckpt"
     path.parent.mkdir()
     refused = f"{path} cannot be written: Permission denied (the old file is undamaged)"
     said = in_child(save_in_read_only_folder, path)
     lost = [] if said == ["saved", "0", refused, "0", "saved", "2"] else [str(said)]
-    report("a folder turned read-only is told in one line and loses nothing", 1, lost)
+    report("a folder turned read-only is reported in one line and loses nothing", 1, lost)
     assert names(path.parent) == ["last.ckpt"]
 
 
-def test_a_folder_that_takes_no_run_is_told_before_work_begins(tmp_path: Path) -> None:
+def test_a_folder_that_takes_no_run_is_reported_before_work_begins(tmp_path: Path) -> None:
     check_writable(tmp_path / "new")
     assert list((tmp_path / "new").iterdir()) == []
     (tmp_path / "file").touch()
@@ -200,9 +200,9 @@ def test_a_cache_that_is_there_can_be_read_where_nothing_can_be_written(tmp_path
     assert not (tmp_path / "key.lock").exists()
 
 
-def test_a_cache_for_which_there_is_no_room_is_told_by_name(tmp_path: Path) -> None:
+def test_a_cache_without_room_on_the_disk_is_reported_by_name(tmp_path: Path) -> None:
     def full(folder: Path) -> None:
-        raise OSError("4096 requested and 0 written")  # as NumPy says it
+        raise OSError("4096 requested and 0 written")  # NumPy's message
 
     def missing(folder: Path) -> None:
         raise FileNotFoundError("no corpus file x.de")
@@ -244,14 +244,14 @@ def test_for_a_damaged_file_the_newest_whole_one_of_its_run_is_offered(tmp_path:
         ValueError, match=rf"older.ckpt is not a usable .*; {re.escape(str(files[3]))} is whole, use it$"
     ):
         Translator.load(files[2])
-    # No training can go on from it.
+    # Training cannot continue from it.
     with pytest.raises(ValueError, match=r"older.ckpt is not a usable .*[^t]$"):
         checkpoint.load_training(files[2])
     assert weights_digest(Translator.load(tmp_path)) == weights_digest(translator)
     damage(files[3])
     with pytest.raises(ValueError, match=r"translator.safetensors is not a usable .*[^t]$"):
         Translator.load(tmp_path)
-    # A file that lies alone is of no run.
+    # A single file belongs to no run.
     translator.save(tmp_path / "downloads" / "translator.safetensors")
     damaged = tmp_path / "downloads" / "mine.safetensors"
     damaged.write_bytes(b"")
@@ -264,7 +264,7 @@ def test_all_of_a_checkpoint_of_training_is_compared_with_its_checksums(tmp_path
     torch.save(training_content(small_translator(), 1), path)
     whole = path.read_bytes()
     assert checkpoint.load_training(path)["optimizer_states"][0]["state"][0]["exp_avg"].sum() == 1 << 18
-    # Amid the optimizer's numbers, which no digest of the translator covers.
+    # In the optimizer's numbers, which the digest of the translator does not cover.
     place = whole.rindex(torch.ones(1000).numpy().tobytes()) + 777
     path.write_bytes(whole[:place] + b"\x01" + whole[place + 1 :])
     with pytest.raises(ValueError, match="does not match its checksum"):

@@ -1,4 +1,4 @@
-"""Folders of runs from strangers: what was once done with one, done again."""
+"""Attacks with hostile folders of runs that once worked are tried again."""
 
 import os
 import shutil
@@ -20,13 +20,13 @@ pytestmark = [posix_only, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run that has ended, a copy of it, its corpus and cache, and what nobody may change."""
+    """A folder with a finished run, a copy of it, its corpus and cache, and files that nobody may change."""
     return real_run(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture
 def run(home: Path, tmp_path: Path) -> Path:
-    """A copy of the run, for a stranger to change."""
+    """A copy of the run, for a test to change."""
     return Path(shutil.copytree(home / "run", tmp_path / "run"))
 
 
@@ -77,14 +77,14 @@ def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(run: Path) -> None:
 
 
 @needs_links
-def test_a_link_of_the_users_own_beside_a_checkpoint_is_let_be(tmp_path: Path) -> None:
+def test_a_link_of_the_user_beside_a_checkpoint_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "my photos").symlink_to("/")
     Run(tmp_path).check_entries()
     assert set(Run.FOLDERS) < set(Run.WRITTEN)
 
 
 @pytest.mark.long
-def test_folders_that_lie_harm_nothing_start_nothing_and_get_one_line(home: Path) -> None:
+def test_hostile_folders_harm_nothing_start_nothing_and_get_one_line(home: Path) -> None:
     lost = in_child(try_folders, home, list(LIES), seconds=600)
     report(
         "folders that lie harm nothing, start nothing and get one line from each of five commands", len(LIES) - 1, lost

@@ -1,5 +1,5 @@
-"""A signal ends a run within one step or validation batch, saved; what goes on from there equals what was never
-stopped, bit for bit."""
+"""A signal ends a run within one step or validation batch, and the run is saved; a continued run equals one that was
+never stopped, bit for bit."""
 
 import os
 import random
@@ -53,7 +53,7 @@ def test_a_signal_after_the_last_validation_ends_a_run_before_its_test(tmp_path:
     assert (tmp_path / "run" / "test.json").exists()
 
 
-def test_a_signal_after_the_last_step_is_told_too(tmp_path: Path) -> None:
+def test_a_signal_after_the_last_step_is_reported_too(tmp_path: Path) -> None:
     def draw(*_: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
@@ -67,7 +67,7 @@ def test_a_run_stopped_in_its_test_has_left_its_model(tmp_path: Path) -> None:
     run, plain = tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=1)
 
     def in_a_search(module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        # After the only validation has saved, single steps of a decoder are those of the test.
+        # After the only validation, single steps of a decoder belong to the test.
         if isinstance(module, Decoder) and inputs[0].size(1) == 1 and last(run):
             signal.raise_signal(signal.SIGTERM)
 
@@ -87,9 +87,9 @@ def test_a_run_stopped_in_its_test_has_left_its_model(tmp_path: Path) -> None:
 
 
 def signalled(folder: Path, plain: dict[str, Any], after: float, number: int) -> bool:
-    """Trains until the signal comes, so many seconds after the first batch; says whether it came in time."""
+    """Trains until the signal, `after` seconds after the first batch; returns whether it came in time."""
     timer = threading.Timer(after, os.kill, (os.getpid(), number))
-    earlier = signal.signal(number, lambda *_: None)  # it may come after all is done
+    earlier = signal.signal(number, lambda *_: None)  # it may come after the end
     try:
         with trouble(1, lambda _: timer.start()):
             train(folder, plain, last(folder))
@@ -113,7 +113,7 @@ def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> 
     wanted, seed = trials(len(SIGNALS), 200), random.randrange(1 << 32)
     moments, stops, runs, lost = random.Random(seed), 0, 0, []
     while stops < wanted:
-        # Stopped again and again until it is done, or the last signal was sent.
+        # Stopped again and again until the run ends, or until the last signal.
         folder, runs = tmp_path / f"{runs}", runs + 1
         while stops < wanted:
             number = SIGNALS[stops % len(SIGNALS)]
@@ -129,7 +129,7 @@ def test_signals_at_random_moments_leave_the_result_as_it_is(tmp_path: Path) -> 
 
 
 def train_until(name: str, folder: Path, plain: dict[str, Any]) -> None:
-    """Trains, or goes on, and is killed when the file `name` has been written and is to get its name."""
+    """Trains, or continues, and is killed after the file `name` was written and before it gets its name."""
     torch.set_num_threads(1)
     replace = Path.replace
 
@@ -156,7 +156,7 @@ def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tm
     assert_equal_runs(run, tmp_path / "whole")
     files = [{path.relative_to(folder) for path in folder.rglob("*")} for folder in (run, tmp_path / "whole")]
     assert files[0] == files[1]
-    # Their bytes may differ: safetensors writes the entries of the metadata in any order.
+    # Their bytes may differ, because safetensors writes the metadata in any order.
     saved, whole = (safe_open(folder / "translator.safetensors", "pt") for folder in (run, tmp_path / "whole"))
     assert saved.metadata() == whole.metadata()
     assert saved.keys() == whole.keys()
@@ -164,7 +164,7 @@ def test_a_run_killed_in_its_last_phase_again_and_again_ends_like_a_whole_one(tm
 
 
 @posix_only
-def test_the_script_says_how_to_go_on_and_that_does(tmp_path: Path) -> None:
+def test_the_script_prints_a_command_that_continues_the_run(tmp_path: Path) -> None:
     chosen = ["trainer.max_steps=100000", "training.validate_every=2", "loggers=[]", "training.samples=0"]
     quick = ["trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "search=greedy"]
     training = start("train", *SMALL, *chosen, *quick, "data.cache=cache", "hydra.run.dir=run", cwd=tmp_path)

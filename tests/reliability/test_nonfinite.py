@@ -1,4 +1,4 @@
-"""A step that would spoil the weights is left out, named and saved from; memory that runs out names its batch."""
+"""A step that would damage the weights is skipped, named and the run saved; an out-of-memory error names its batch."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -39,7 +39,7 @@ def infinite_gradient(logits: Tensor) -> None:
         ]
     ),
 )
-def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
+def test_a_step_that_is_not_finite_is_named_and_the_last_good_state_is_saved(
     tmp_path: Path, accumulated: int, cause: Callable[[Tensor], Tensor | None], said: str
 ) -> None:
     changes = {"trainer__accumulate_grad_batches": accumulated, "trainer__max_steps": 5, "test": False}
@@ -50,13 +50,13 @@ def test_a_step_that_is_not_finite_is_named_and_what_was_good_is_saved(
     assert str(stopped.value).count(" of epoch 0 (") == 1, "of the accumulated batches only the one with such a loss"
     assert "try a lower training.learning_rate" in str(stopped.value)
     assert position(tmp_path / "run")["step"] == 3 // accumulated
-    # Without its cause, it goes on as if nothing had been.
+    # Without the cause, it continues as if nothing had happened.
     train(tmp_path / "run", plain, last(tmp_path / "run"))
     train(tmp_path / "whole", plain)
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
 
 
-def test_fp16_goes_on_after_an_infinite_gradient_but_not_after_such_a_loss(tmp_path: Path) -> None:
+def test_fp16_continues_after_an_infinite_gradient_but_not_after_such_a_loss(tmp_path: Path) -> None:
     finite, infinite = torch.tensor(1.0), torch.tensor(torch.inf)
     data = numbers_data(tmp_path)
     for precision, loss, norm, ends in (
@@ -72,7 +72,7 @@ def test_fp16_goes_on_after_an_infinite_gradient_but_not_after_such_a_loss(tmp_p
             agreement.check(sums, norm, update)
 
 
-def test_of_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> None:
+def test_after_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> None:
     changes = {"trainer__max_steps": 4, "training__validate_every": 2, "training__learning_rate": 1e-12, "test": False}
     train(tmp_path / "run", settings(corpus(tmp_path), **changes))
     best = torch.load(tmp_path / "run" / "checkpoints" / "best.ckpt", weights_only=True)
@@ -89,7 +89,7 @@ def test_of_equal_validations_the_later_weights_are_the_best(tmp_path: Path) -> 
         (4, r"a validation: lower validation_search\.beam"),
     ],
 )
-def test_memory_that_runs_out_names_what_takes_it_and_the_setting(tmp_path: Path, batch: int, said: str) -> None:
+def test_an_out_of_memory_error_names_the_work_and_the_setting(tmp_path: Path, batch: int, said: str) -> None:
     plain = settings(corpus(tmp_path), training__validate_every=3)
     with (
         pytest.raises(ValueError, match=rf"out of memory at {said}, or choose a smaller model"),

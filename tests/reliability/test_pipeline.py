@@ -1,4 +1,4 @@
-"""Back-translation as one command, killed in any stage: the same command goes on, and ends like one never stopped."""
+"""Back-translation as one command, killed in any stage: the same command continues it, with the same results."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def write_texts(folder: Path, name: str, numbers: range, *languages: str) -> Non
 
 
 def wait_until(condition: Callable[[], Any]) -> Any:
-    """What the condition is, once it holds."""
+    """The value of the condition as soon as it is true."""
     end = time.monotonic() + SECONDS
     while not (value := condition()):
         assert time.monotonic() < end, "it took too long"
@@ -61,7 +61,7 @@ def child_of(process: int | None) -> int | None:
 
 
 def kill(running: Run, stage: str, is_begun: Callable[[], bool]) -> None:
-    """Kills the command and its stage as soon as there is something to go on with."""
+    """Kills the command and its stage as soon as there is work to continue."""
     running.wait_for(f"{stage} …")
     command = running.process.pid
     child = wait_until(lambda: child_of(command) or not running.process.is_alive())
@@ -102,7 +102,7 @@ def test_a_pipeline_killed_in_each_stage_ends_like_a_whole_one(tmp_path: Path) -
     whole = undisturbed.wait()
     assert whole.returncode == 0, whole.stderr
     scores = [line for line in printed.splitlines() if re.match("(forward|final), test: BLEU", line)]
-    assert scores == whole.stdout.splitlines()[-2:]  # after what the stages print
+    assert scores == whole.stdout.splitlines()[-2:]  # after the output of the stages
     pairs = {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("synthetic.*")}
     assert pairs.keys() == {f"synthetic.{end}" for end in ("de", "en", "origin", "dropped.tsv")}
     assert pairs == {path.name: path.read_bytes() for path in killed.glob("synthetic.*")}
@@ -116,7 +116,7 @@ def test_a_pipeline_killed_in_each_stage_ends_like_a_whole_one(tmp_path: Path) -
 
 @pytest.mark.long
 def test_no_pair_of_one_direction_has_a_held_out_sentence_of_another(tmp_path: Path) -> None:
-    """Each pair of languages has a corpus of its own, and the text holds the tests of both. Checked by `forward`."""
+    """Each pair of languages has its own corpus, and the text has the tests of both. Checked by `forward`."""
     for language, shift in (("de", 0), ("fr", 100)):
         for name, start_of in (("train", 1000), ("validation", 20), ("test", 40)):
             numbers = range(start_of + shift, start_of + shift + (60 if name == "train" else 10))
@@ -148,7 +148,7 @@ def stage_of(folder: Path, *command: str) -> Stage:
 
 def test_a_signal_while_a_command_is_started_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Signalled(subprocess.Popen[bytes]):
-        """The signal comes when the command runs, and before anybody knows its number."""
+        """The signal comes when the command runs, but before its number is known."""
 
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
             super().__init__(*arguments, **keywords)

@@ -1,4 +1,4 @@
-"""Several processes do what one does: the same step, the same scores; and when one fails, no other waits for it."""
+"""Several processes give the results of one: the same step and scores; and if one fails, no other waits for it."""
 
 import csv
 import json
@@ -59,7 +59,7 @@ def data_of(plain: dict[str, Any]) -> TranslationData:
 
 
 def batches(plain: dict[str, Any]) -> list[Batch]:
-    """Batches of the corpus, no two with equally many tokens."""
+    """Batches of the corpus, all with different numbers of tokens."""
     found: dict[int, Batch] = {}
     for batch in data_of(plain).loader("train"):
         found.setdefault(int((batch.labels != PAD).sum()), batch)
@@ -79,8 +79,8 @@ def union(batches: list[Batch]) -> Batch:
 
 
 def steps(rank: int, folder: Path, plain: dict[str, Any], world: int, parts: list[list[Batch]]) -> None:
-    """What one optimizer step of one of `world` processes makes of the weights, on its share of each of the `parts`."""
-    # Adam makes a full step of a gradient that is nothing but rounding, as that of a key's bias is.
+    """The weights after one optimizer step of one of `world` processes, on its share of each of the `parts`."""
+    # Adam makes a full step even if a gradient is only a rounding error, as that of a key's bias.
     no_bias = {f"{place}_attention__bias": False for place in ("encoder__self", "decoder__self", "decoder__cross")}
     weights = []
     for part in parts:
@@ -106,7 +106,7 @@ def test_a_step_of_two_processes_is_that_of_one_on_the_union_of_their_batches(ho
         for name, (weight, gradient) in alone.items():
             assert torch.equal(first[name][0], second[name][0]), name
             torch.testing.assert_close(first[name][1], gradient, atol=1e-6, rtol=1e-5)
-            # Adam makes a whole step, 2,500 times the tolerance, of a gradient that is nothing but rounding.
+            # Adam makes a full step, 2,500 times the tolerance, even if a gradient is only a rounding error.
             counts = gradient.abs() > 1e-6
             assert counts.float().mean() > 0.5, name
             torch.testing.assert_close(first[name][0][counts], weight[counts], atol=1e-6, rtol=0)
@@ -114,7 +114,7 @@ def test_a_step_of_two_processes_is_that_of_one_on_the_union_of_their_batches(ho
 
 
 def scored(rank: int, folder: Path, plain: dict[str, Any], world: int, checkpoint: Path) -> None:
-    """Scores a translator in one of `world` processes; leaves what it then knows."""
+    """Scores a translator in one of `world` processes; writes the results that it has then."""
     fabric_for(world)
     chosen, data, translator = settings_of(plain), data_of(plain), Translator.load(checkpoint)
     content = {}
@@ -149,7 +149,7 @@ def test_two_processes_score_a_translator_as_one_does(home: Path, tmp_path: Path
         assert first[name]["hypotheses"] == alone[name]["hypotheses"]
         assert first[name]["scores"] == alone[name]["scores"]
         assert 1 < alone[name]["scores"]["bleu"] < 100
-        # A sum of float32 in another order.
+        # A sum of float32 in a different order.
         assert first[name]["loss"] == pytest.approx(alone[name]["loss"], rel=1e-5)
     report("translations and BLEU of two processes are those of one", 41 + 29, [])
 
@@ -170,7 +170,7 @@ def test_whatever_the_corpus_processes_get_equally_many_batches_and_no_pair_twic
 
 
 def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: str, batch: int) -> None:
-    """One of several processes: the guilty one fails amid a batch, where the others wait for it."""
+    """One of several processes: the guilty one fails in the middle of a batch, while the others wait for it."""
     sys.stderr = (folder / f"said.{rank}").open("w", buffering=1)
     status = 0
     try:
@@ -184,7 +184,7 @@ def failing(rank: int, folder: Path, plain: dict[str, Any], guilty: int, cause: 
 
 SHOWN = "--debug, for train debug=true, shows where"
 LEFT = "another process has ended before its work was done"
-# How many processes, which of them fails, and how.
+# The number of processes, the one that fails, and the kind of failure.
 FAILURES = [(*one, cause) for one in ((2, 0), (2, 1), (3, 0), (3, 2)) for cause in ("crash", "kill")]
 
 
@@ -201,18 +201,18 @@ def test_when_one_process_fails_the_others_end_and_say_why(home: Path, tmp_path:
         where = [f"[rank {rank}] " if rank else "" for rank in range(world)]
         expected = [f"{where[rank]}error: {LEFT}" for rank in range(world)]
         expected[guilty] = f"{where[guilty]}error: a crash ({SHOWN})"
-        told = [
+        right = [
             len(lines) == (rank != guilty or cause == "crash")
             and all(line.startswith(expected[rank]) for line in lines)
             for rank, lines in enumerate(errors)
         ]
-        if ends != [-9 if cause == "kill" and rank == guilty else 1 for rank in range(world)] or not all(told):
+        if ends != [-9 if cause == "kill" and rank == guilty else 1 for rank in range(world)] or not all(right):
             lost.append(f"{number}: {chosen[number]} at batch {batch}: {ends}, {errors}")
     report("a failing process ends the others", len(chosen), lost)
 
 
 def script_arguments(home: Path, run: Path, *arguments: str) -> list[str]:
-    """Arguments of scripts/train.py for 4 steps on the corpus of `runs`, without anything random in a step."""
+    """Arguments of scripts/train.py for 4 steps on the corpus of `runs`, with nothing random in a step."""
     dropouts = "model feed_forward encoder.self_attention decoder.self_attention decoder.cross_attention"
     corpora = [f"data.{name}={home / name}" for name in ("train", "validation", "test")]
     return [
@@ -229,7 +229,7 @@ def script_arguments(home: Path, run: Path, *arguments: str) -> list[str]:
 DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 TRAIN = str(PROJECT / "scripts" / "train.py")
 FAILING = str(Path(__file__).with_name("failing.py"))
-# What the processes that these start find our modules by; and their bars are drawn.
+# Their processes need this to find our modules; it also makes them draw bars.
 TERMINAL = {"PYTHONPATH": str(PROJECT), "TTY_COMPATIBLE": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -240,12 +240,12 @@ def free_port() -> int:
 
 
 def node(launcher: str, number: int, port: int, arguments: list[str], folder: Path) -> Run:
-    """One of two nodes on this machine, each with one process: by torchrun, or as srun would start it."""
+    """One of two nodes on this machine, each with one process, started by torchrun or as by srun."""
     addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     if launcher == "torchrun":
         nodes = ["--nnodes=2", "--nproc-per-node=1", f"--node-rank={number}"]
         nodes += ["--master-addr=127.0.0.1", f"--master-port={port}"]
-        # Its processes are forks, too: they need not import torch.
+        # Its processes are forks too, so they do not import torch.
         forks = ["--run-path", "--start-method=fork"]
         return Run("-m", "torch.distributed.run", *nodes, *forks, TRAIN, *arguments, cwd=folder, environment=TERMINAL)
     job = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NNODES": "2", "SLURM_NTASKS": "2"}
@@ -260,14 +260,14 @@ def node(launcher: str, number: int, port: int, arguments: list[str], folder: Pa
 
 @pytest.fixture(scope="module")
 def alone(home: Path) -> Path:
-    """A run of one process that takes two batches a step."""
+    """A run of one process with two batches for each step."""
     arguments = script_arguments(home, home / "alone", "trainer=cpu", "trainer.accumulate_grad_batches=2")
     ok("train", *arguments, cwd=home)
     return home / "alone"
 
 
 def results(run: Path) -> tuple[list[float], dict[str, torch.Tensor]]:
-    """The losses of validations, and the weights."""
+    """The losses of all validations, and the weights."""
     with (run / "metrics.csv").open() as file:
         losses = [float(row["validation/loss"]) for row in csv.DictReader(file) if row["validation/loss"]]
     return losses, torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
@@ -283,7 +283,7 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
     nodes = [node(launcher, number, port, arguments, tmp_path) for number in (0, 1)]
     first, second = (started.wait() for started in nodes)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    # One speaks for both, with a bar of its own; all of it lies in one folder.
+    # One node prints for both, with its own bar; all files are in one folder.
     assert (second.stdout, second.stderr) == ("", "")
     assert first.stdout.count("test: BLEU") == first.stdout.count("Next:") == 1
     assert len(re.findall("step [24] of 4 ", first.stderr)) == 2
@@ -293,7 +293,7 @@ def test_two_nodes_make_one_run_that_equals_the_run_of_one_process(
     (losses, weights), (expected, expected_weights) = results(tmp_path / "run"), results(alone)
     assert losses == pytest.approx(expected, rel=1e-5)
     for name, weight in expected_weights.items():
-        if "key.bias" not in name:  # its gradient is nothing but rounding, of which Adam makes a full step
+        if "key.bias" not in name:  # its gradient is only a rounding error, and Adam makes a full step
             torch.testing.assert_close(weights[name], weight, atol=1e-4, rtol=1e-3, msg=name)
     report(f"two nodes make one run: {launcher}", 1, [])
 
@@ -336,6 +336,6 @@ def test_a_failing_process_ends_the_script(
     errors = [line for line in done.stderr.splitlines() if "error: " in line]
     [mine, *others] = sorted(errors, key=lambda line: said not in line)
     assert said in mine
-    # Fabric may end the others before they have spoken.
+    # Fabric may end the others before they could print.
     assert all(LEFT in line for line in others), errors
     report(f"a failing process ends the script: {launcher}, process {guilty}, {cause}", 1, [])

@@ -1,4 +1,4 @@
-"""A run that is stopped and goes on equals one that never was, bit for bit: wherever it stops, whatever was chosen."""
+"""A stopped and resumed run equals one that was never stopped, bit for bit, at any place and with any settings."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from transformer import Translator
 from transformer.signals import Interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-# Without the test and its pictures: whoever has the same weights translates the same.
+# Without the test and its pictures: equal weights give equal translations.
 UNTESTED = {"test": False}
 KINDS: dict[str, dict[str, Any]] = {
     "as_it_comes": {"test": True, "loggers": ["csv"]},
@@ -66,7 +66,8 @@ def whole(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_pieces(folder: Path, plain: dict[str, Any], pieces: Iterator[int]) -> list[dict[str, Any]]:
-    """Trains to the end, stopped after each so many batches and resumed; says where it was stopped."""
+    """Trains to the end, is stopped after each of these numbers of batches and resumed; returns where it was
+    stopped."""
     places = []
     for batches in pieces:
         try:
@@ -87,7 +88,7 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
     lost, stops, amid_epochs = [], 0, 0
     for trial in range(trials(1, 8)):
         folder, chance = tmp_path / f"{trial}", random.Random(trial)
-        # A validation counts as a batch: the run gets on, and stops in validations too.
+        # A validation counts as a batch, so the run makes progress and also stops in validations.
         pieces = chance.choices(range(*trials((3, 8), (3, 9))), k=1000)
         places = in_pieces(folder, plain, iter(pieces))
         amid_epochs += sum(place["batch"] > 0 for place in places)
@@ -104,7 +105,7 @@ def test_a_run_in_pieces_equals_a_whole_one(home: Path, tmp_path: Path, kind: st
 def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Path, tmp_path: Path) -> None:
     plain = settings(home, **UNTESTED, training__checkpoint_every_steps=4, trainer__max_steps=14)
     train(tmp_path / "whole", plain)
-    # The second signal stops at once, as a crash does: here amid the 11th step, after a validation.
+    # The second signal stops at once, like a crash: here in the 11th step, after a validation.
     with (
         pytest.raises(Interrupted, match="stopped at once, without saving, by SIGTERM"),
         trouble(12, term),
@@ -122,7 +123,7 @@ def test_a_crash_costs_no_more_than_the_steps_since_the_last_checkpoint(home: Pa
 
 
 @pytest.mark.long
-def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
+def test_a_resumed_run_names_changed_settings_and_refuses_some(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -154,7 +155,7 @@ def test_a_resumed_run_says_what_has_changed_and_refuses_what_cannot(
     assert any("the run continues with its next epoch, 1" in line for line in said)
     assert position(folder)["step"] == 12
     saved = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
-    assert saved["optimizer"]["param_groups"][0]["lr"] < 0.001  # of the last step, which follows the new rate
+    assert saved["optimizer"]["param_groups"][0]["lr"] < 0.001  # of the last step, with the new rate
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_a_run_whose_time_is_over_says_so_and_keeps_no_speed(
     (home / "more.en").write_text("one two\n", encoding="utf-8")
     short["data"]["test"] = str(home / "more")
     path = tmp_path / "run" / "checkpoints" / "last.ckpt"
-    torch.save(torch.load(path, weights_only=True) | {"seconds": 2.0}, path)  # as on a machine that got slower
+    torch.save(torch.load(path, weights_only=True) | {"seconds": 2.0}, path)  # as on a machine that became slower
     train(tmp_path / "run", short, last(tmp_path / "run"))
     said = capsys.readouterr().err
     assert "no step is left: trainer.max_time is over" in said
@@ -242,7 +243,7 @@ def test_a_run_whose_time_is_over_says_so_and_keeps_no_speed(
         ({"trainer__max_steps": -1, "trainer__max_epochs": 1}, {"trainer__max_steps": -1, "trainer__max_epochs": 2}),
     ],
 )
-def test_a_run_that_was_over_goes_on_as_if_it_had_not_been(
+def test_a_finished_run_continues_as_if_it_had_not_finished(
     home: Path, tmp_path: Path, less: dict[str, int], more: dict[str, int]
 ) -> None:
     changes = UNTESTED | {"training__schedule": "inverse_square_root", "training__validate_every": 100}
@@ -294,9 +295,9 @@ def test_a_checkpoint_of_another_version_serves_init_from_and_no_more(home: Path
     ("less", "more", "steps"),
     others_long(
         [
-            # Fewer batches an epoch than are done of the present one.
+            # Fewer batches in an epoch than were already done in this one.
             ({"trainer__max_steps": 5}, {"trainer__max_steps": 9, "trainer__limit_train_batches": 3}, 9),
-            # Two epochs of 4 batches a step each, then two of 2 steps.
+            # Two epochs of 4 batches in each step, then two of 2 steps.
             (
                 {"trainer__max_epochs": 2, "trainer__limit_train_batches": 4},
                 {"trainer__max_epochs": 4, "trainer__accumulate_grad_batches": 2},
@@ -326,7 +327,7 @@ def test_a_resumed_run_that_is_stopped_again_is_used_with_its_best_weights(home:
 
 
 def process(rank: int, folder: Path, plain: dict[str, Any], batch: int) -> None:
-    """One of two processes; the second gets a signal, the first does not know of it."""
+    """One of two processes; the second gets a signal, the first does not know about it."""
     try:
         with trouble(batch if rank == 1 else 0, term):
             train(folder, plain, last(folder))
@@ -341,13 +342,13 @@ def test_two_processes_stop_together_and_go_on_exactly(
 ) -> None:
     plain = settings(home, loggers=["csv"], trainer__devices=2, trainer__strategy="ddp", trainer__max_steps=8)
     assert in_processes(2, process, tmp_path / "whole", plain, 0) == [0, 0]
-    # Amid the third step, and amid the validation after the sixth.
+    # In the third step, and in the validation after the sixth.
     for batch, place in ((3, (3, -1)), (4, (6, -1))):
         assert in_processes(2, process, tmp_path / "run", plain, batch) == [143, 143]
         assert (position(tmp_path / "run")["step"], position(tmp_path / "run")["validated_step"]) == place
     assert in_processes(2, process, tmp_path / "run", plain, 0) == [0, 0]
     assert_equal_runs(tmp_path / "run", tmp_path / "whole")
-    # On one device: what cannot be exact is said.
+    # On one device; inexact results are reported.
     capfd.readouterr()
     train(tmp_path / "run", settings(home, trainer__max_steps=10, test=False), last(tmp_path / "run"))
     assert "the run continues with its next epoch" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""Files from strangers load to the same tensors or get one line; no code of theirs runs, no memory is taken for it."""
+"""Hostile files load to the same tensors or give one line; none of their code runs, and they take no memory."""
 
 import ast
 import copy
@@ -28,9 +28,9 @@ from transformer.inference.untrusted import (
 )
 
 PROJECT = Path(__file__).parents[2]
-SOME = 15  # files that one process loads
-# Loading may take 16 times the file's size, that of a .ckpt 100 times, and this. (The tables of positions of a whole
-# one may take more.)
+SOME = 15  # the number of files that one process loads
+# Loading may take 16 times the file's size (for a .ckpt 100 times) and this number of bytes. (The tables of positions
+# of an undamaged file may take more.)
 BOUND = 64 << 20
 
 
@@ -40,7 +40,8 @@ def good() -> str:
 
 
 def loaded(paths: list[Path], use: bool = False) -> list[tuple[Path, str, str, int]]:
-    """How files were taken, one after another in one process: the smallest first, which may take the least memory.
+    """The results of loading files one after another in one process, the smallest first, which may take the least
+    memory.
 
     Raises ChildDiedError or RuntimeError if one of them ends it.
     """
@@ -51,7 +52,7 @@ def loaded(paths: list[Path], use: bool = False) -> list[tuple[Path, str, str, i
 
 
 def judged(path: Path, outcome: str, said: str, memory: int, good: str) -> str | None:
-    """What is wrong with how a file was taken, if anything is."""
+    """The fault in the result of a file, or None."""
     if outcome == "loaded" and said != good:
         return f"{path.name} was loaded, but to something else"
     if outcome == "refused" and not (said.startswith(f"{path} is not a usable checkpoint") and said.isprintable()):
@@ -84,7 +85,7 @@ def test_hostile_files_run_nothing_and_are_refused_in_one_line_and_little_memory
 def test_tokenizers_that_were_tampered_with_crash_nothing(tmp_path: Path) -> None:
     plain, content = parts()
     whole, chance, lost, tried = content["tokenizer.source"], random.Random(4), [], trials(30, 1000)
-    # Pieces, settings and the first of the tables of characters; then anywhere in the tables.
+    # Pieces, settings and the first tables of characters; then any place in the tables.
     head, paths = 4000, []
     for number in range(tried):
         bytes = whole.clone()
@@ -132,7 +133,7 @@ def test_cut_or_with_bytes_flipped_a_file_is_refused_or_the_same(tmp_path: Path,
 
 
 def test_each_bound_on_an_archive_holds_without_the_others(tmp_path: Path) -> None:
-    """Most hostile files break several bounds at once: of these each one breaks a single bound."""
+    """Most hostile files break several bounds at once; each file here breaks a single bound."""
     path = tmp_path / "x.ckpt"
 
     def refusal(content: bytes, compression: int = zipfile.ZIP_STORED, copies: int = 0) -> str:
@@ -206,7 +207,7 @@ def test_safetensors_are_loaded_without_any_unpickling(
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sampling"])
-def test_weights_too_large_to_count_with_are_told_when_they_are_used(tmp_path: Path, method: str) -> None:
+def test_weights_too_large_to_compute_with_are_reported_when_they_are_used(tmp_path: Path, method: str) -> None:
     plain, content = parts()
     huge = {name: tensor * 1e38 if tensor.is_floating_point() else tensor for name, tensor in content.items()}
     safe_file(tmp_path / "t.safetensors", plain, huge)
@@ -215,14 +216,14 @@ def test_weights_too_large_to_count_with_are_told_when_they_are_used(tmp_path: P
 
 
 def dotted(node: ast.AST) -> str:
-    """A name as it is written, without what is not a name."""
+    """A written name without its other characters."""
     if isinstance(node, ast.Attribute):
         return f"{dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def test_nothing_in_the_program_makes_an_object_from_a_name_or_code_from_a_file() -> None:
-    """But for names that our own code and configs hold: of a `Registry`, of the package, and of Hydra's callback."""
+    """Except names in our own code and configs: of a `Registry`, of the package, and of Hydra's callback."""
     forbidden = "eval exec compile __import__".split()
     anywhere = "instantiate import_module get_class get_object load_from_checkpoint unsafe_load Unpickler".split()
     modules = "importlib hydra.utils cloudpickle dill joblib marshal shelve".split()

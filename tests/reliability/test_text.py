@@ -1,4 +1,4 @@
-"""Any text is translated, line for line, with work and memory bounded by its length, or refused by its line number."""
+"""Any text is translated line for line, with work and memory in proportion to its length, or refused by line number."""
 
 import random
 import re
@@ -15,7 +15,7 @@ from transformer import Translator
 from transformer.data.tokenizer import Kind
 
 KINDS: list[Kind] = ["bpe", "unigram", "word", "char"]
-# Controls, line ends of every kind, marks of direction, joiners, combining and private characters, our own signs.
+# Controls, line ends of every kind, marks of direction, joiners, combining and private characters, special signs.
 STRANGE = (
     "\0\t\n\v\f\r\x1b\x1c\x7f\x85\xa0\xad\u0301\u200b\u200d\u200e\u202e\u2028\u2029\u2066\u2581\ufdfa\ufeff\ufffd\uffff"
 )
@@ -67,7 +67,7 @@ def test_halves_of_surrogate_pairs_are_refused_by_line(half: str, before: str, a
         translator("bpe", False).n_best(lines, SHORT, line_numbers=range(7, 7 + len(lines)))
 
 
-# 100,000 characters in full, 10,000 in short: longer than every model allows in either.
+# 100,000 characters in full, 10,000 in short: both are longer than every model allows.
 TIMES = trials(100, 1000)
 LONG = {
     "one word": "x" * 100 * TIMES,
@@ -105,7 +105,7 @@ def test_a_long_line_ends_after_work_and_memory_in_its_proportion(kind: Kind) ->
                 continue
             if len(found) != 3 or found[0] != found[2] or "\n" in found[1]:
                 lost.append(f"{label}: {len(found)} lines")
-            # At first, by sentences, whether a run of them is too long, by words, and in the end.
+            # First by sentences, then (if several are too long) by words, and finally at any place.
             if characters > 5 * len(LONG[name]) + 4:
                 lost.append(f"{label}: {characters:,} characters were encoded")
             if memory > 1 << 30:

@@ -1,5 +1,5 @@
-"""Runs the scripts as a user does, but for the seconds that every new Python needs to import torch and Lightning: each
-run is a process of its own, forked from one that has imported them."""
+"""Runs the scripts as a user does, but without the seconds that every new Python needs to import torch and Lightning:
+each run is a new process, forked from one that has imported them."""
 
 import atexit
 import os
@@ -14,7 +14,7 @@ from tests.processes import CHILDREN
 
 PROJECT = Path(__file__).parents[2]
 TOY = PROJECT / "data" / "toy"
-# The model is as small as the corpus: these runs are about the path, not about the score.
+# The model is as small as the corpus, because these runs test the commands and not the score.
 SMALL = [
     "data=files",
     f"data.train={TOY}/validation",
@@ -29,7 +29,7 @@ SMALL = [
     "machine.matmul_precision=highest",  # not timed at each start
     "search.length_ratio=1",
     "search.length_extra=5",
-    "search.length_penalty=2.5",  # the model keeps it
+    "search.length_penalty=2.5",  # the model stores it
     "validation_search.length_ratio=1",
     "validation_search.length_extra=5",
 ]
@@ -38,7 +38,7 @@ READ, WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT
 
 
 class Run:
-    """A command that runs in a process of its own: the path of a script, or -m and a module, and its arguments.
+    """A command that runs in a new process: the path of a script, or -m and a module, and its arguments.
 
     `project`: a copy of this project whose `transformer` it imports.
     """
@@ -59,7 +59,7 @@ class Run:
         self.process.start()
 
     def wait_for(self, text: str) -> None:
-        """Waits until a line of stderr begins with a text."""
+        """Waits until a line of stderr begins with the text."""
         end = time.monotonic() + SECONDS
         while not (self.err.exists() and f"\n{text}" in f"\n{self.err.read_text(encoding='utf-8')}"):
             if not self.process.is_alive() or time.monotonic() > end:
@@ -83,7 +83,7 @@ class Run:
 def _run(
     command: tuple[str, ...], cwd: Path, streams: list[Path], environment: dict[str, str], project: Path | None
 ) -> None:
-    """Becomes the command: its folder, arguments, environment, input and output."""
+    """Becomes the command, with its folder, arguments, environment, input and output."""
     os.chdir(cwd)
     if project:
         for name in [name for name in sys.modules if name.split(".")[0] == "transformer"]:

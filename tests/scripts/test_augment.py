@@ -1,4 +1,4 @@
-"""Synthetic pairs are the translator's own translations, with their origins; stopped and resumed they are the same."""
+"""Synthetic pairs are the translator's own translations, with their origins, also after stopping and resuming."""
 
 import contextlib
 from collections import Counter
@@ -27,7 +27,7 @@ from transformer.data.tokenizer import train_tokenizer
 from transformer.inference.settings import SearchSettings
 from transformer.run import Run
 
-# A model that has learned nothing says the same again and again.
+# An untrained model repeats itself.
 LOOSE = ("--filters", "empty", "--filters", "duplicate", "--filters", "held_out")
 SEARCH = ("--max-length", "6", "--device", "cpu", "--precision", "float32", "--cache", "cache")
 GREEDY = SearchSettings(method="greedy", max_length=6)
@@ -40,7 +40,7 @@ def read_out(numbers: range, words: list[str]) -> list[str]:
 
 
 def make_run(folder: Path, corpus: DataSettings) -> None:
-    """What augment needs of a run: a translator, which has learned nothing, and the settings of its corpus."""
+    """The files of a run that augment needs: an untrained translator, and the settings of its corpus."""
     folder.mkdir()
     Run(folder).write_settings({"data": asdict(corpus)})
     torch.manual_seed(3)
@@ -50,7 +50,7 @@ def make_run(folder: Path, corpus: DataSettings) -> None:
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if "cross_attention" in name:
-                parameter.mul_(6)  # so that its translations differ
+                parameter.mul_(6)  # so that the translations differ
     Translator(network, (tokenizer, tokenizer), ("de", "en")).save(folder / "translator.safetensors")
 
 
@@ -66,7 +66,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> DataSettings:
 
 @pytest.fixture(scope="module")
 def home(corpus: DataSettings) -> Path:
-    """A run, and text with sentences of its validation and test among the others."""
+    """A run, and a text that also has sentences of its validation and test."""
     home = Path(str(corpus.directory))
     make_run(home / "run", corpus)
     new = read_out(range(4000, 4260), DIGITS)
@@ -99,7 +99,7 @@ def left(prefix: str) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def whole(home: Path) -> dict[str, bytes]:
-    """The files of an augmentation that was not stopped, by what follows the prefix."""
+    """The files of an augmentation without a stop, by the end of their names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         augment("whole", text=f"{home}/text.de")
@@ -160,7 +160,7 @@ def test_an_ensemble_translates_and_is_named(whole: dict[str, bytes]) -> None:
 
 @contextlib.contextmanager
 def after_the_first_lines(prefix: str, act: Callable[[], object]) -> Iterator[None]:
-    """Acts at each step of a search that follows when translations are on the disk."""
+    """Acts at each step of a search that comes after translations are on the disk."""
 
     def hook(*_: Any) -> None:
         partial = Path(f"{prefix}.partial")
@@ -198,7 +198,7 @@ def test_a_stopped_augmentation_that_is_resumed_is_the_whole_one(
         with pytest.raises(UsageError, match=r"half\.partial was made with another corpus"):
             augment("half", "--resume", "--corpus", key)
     assert left("half") == kept
-    for _ in range(2):  # the second has nothing left to do
+    for _ in range(2):  # the second time everything is finished
         augment("half", "--resume", "--corpus", "run")
         assert left("half") == whole
     count, total = len(lines("half.de")), len(lines("text.de"))
@@ -212,7 +212,7 @@ def test_files_that_could_not_be_written_at_the_end_are_written_when_resumed(who
     ):
         augment("full")
     Path("full.origin").rmdir()
-    Path("full.de").touch()  # as a process leaves it that is killed between two files
+    Path("full.de").touch()  # as after a kill between two files
     augment("full", "--resume")
     assert left("full") == whole
 
@@ -311,7 +311,7 @@ def test_a_prefix_that_is_a_link_is_refused_as_the_names_would_not_begin_with_it
         check_prefix(str(tmp_path / "link"), [])
 
 
-def test_of_each_filter_it_is_said_how_many_lines_it_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_filter_reports_how_many_lines_it_dropped(capsys: pytest.CaptureFixture[str]) -> None:
     show_counts(Counter({None: 3, "empty": 1, "duplicate": 2}), "x", ("de", "en"))
     total, *dropped = capsys.readouterr().out.splitlines()[:3]
     assert total == "3 of 6 lines became pairs: x.de and x.en"
@@ -319,7 +319,7 @@ def test_of_each_filter_it_is_said_how_many_lines_it_dropped(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("prefix", ["runs/synthetic", "it's (one)/ü"])
-def test_what_is_printed_for_training_can_be_typed(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_settings_for_training_can_be_typed(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
     show_counts(Counter({None: 3}), str(Path(prefix).absolute()), ("de", "en"))
     heading, line = capsys.readouterr().out.splitlines()[-2:]
     assert heading == "Next, with the settings of your training in place of …:"

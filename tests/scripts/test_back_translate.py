@@ -1,4 +1,4 @@
-"""All of back-translation as one command: mistakes are found before the first run, and it ends with scores."""
+"""Back-translation as one command: mistakes are found before the first run, and it ends with scores."""
 
 import json
 import re
@@ -38,8 +38,8 @@ from transformer.training.config import RunSettings
 from transformer.training.sizing import choose
 
 MONOLINGUAL = f"input={TOY}/compositional.en"
-RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # what a finished run holds
-PAIR_FILES = ("de", "en", "origin")  # and PREFIX.… of a finished augmentation
+RUN_FILES = ("translator.safetensors", "README.md", "test.json")  # the files of a finished run
+PAIR_FILES = ("de", "en", "origin")  # the endings of the files of a finished augmentation
 
 
 def finish_run(folder: Path, scores: dict[str, dict[str, float]]) -> None:
@@ -55,7 +55,7 @@ def finish_pairs(prefix: Path) -> None:
 
 
 def plan(*typed: str) -> tuple[list[Stage], RunSettings]:
-    """The stages, and the settings of the forward run, as the command plans them when this is typed."""
+    """The stages, and the settings of the forward run, as the command plans them for these arguments."""
     try:
         with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
             composed = hydra.compose("back_translate", [*typed], return_hydra_config=True)
@@ -73,7 +73,7 @@ def stages_of(*typed: str) -> list[Stage]:
 
 
 def settings_of(stage: Stage) -> list[str]:
-    """What is typed for a run: its command is `python -m transformer train …`."""
+    """The arguments of a run: its command is `python -m transformer train …`."""
     assert stage.begin[:4] == [sys.executable, "-m", "transformer", "train"]
     return stage.begin[4:]
 
@@ -146,7 +146,9 @@ def test_a_mistake_of_any_stage_is_found_before_the_first(typed: str, message: s
         short=4,
     ),
 )
-def test_a_mistake_is_told_in_one_line_and_leaves_no_folder(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_a_mistake_is_reported_in_one_line_and_leaves_no_folder(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
     common = [*SMALL, f"data.cache={tmp_path}/cache", MONOLINGUAL, "output=all"]
     assert message in refused("back_translate", *common, *arguments, cwd=tmp_path)
     assert not (tmp_path / "all").exists()
@@ -160,7 +162,7 @@ def test_a_sweep_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "all").exists()
 
 
-def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
+def test_finished_stages_are_not_repeated(tmp_path: Path) -> None:
     folder = tmp_path / "all"
     for run, bleu in (("reverse", 1), ("forward", 2), ("final", 3)):
         scores = {"bleu": bleu, "chrf": 4, "ter": 5, "signatures": {"bleu": "nrefs:1"}}
@@ -193,7 +195,7 @@ def test_a_stage_is_finished_and_shown_by_its_own_settings(tmp_path: Path) -> No
     assert ok("back_translate", *arguments, cwd=tmp_path) == "forward, test: chrF 4.0\n"
 
 
-def test_all_runs_may_be_told_to_mark_and_repeat_no_pairs() -> None:
+def test_all_runs_can_be_set_to_mark_and_repeat_no_pairs() -> None:
     stages = stages_of(*SMALL, MONOLINGUAL, "data.synthetic_tag=False", "data.synthetic_ratio=null")
     assert "data.synthetic_tag=False" in stages[0].begin
 
@@ -267,7 +269,7 @@ def test_the_pairs_of_the_forward_run_can_be_others_than_its_own() -> None:
 
 @pytest.mark.long
 def test_no_run_learns_from_the_test_of_another_when_three_languages_are_cut(tmp_path: Path) -> None:
-    # The same French sentence is in lines n and n + 200: they stand together in the cut of three languages alone.
+    # The same French sentence is in lines n and n + 200: only in a cut of three languages are they in one split.
     for language, count in (("de", 400), ("en", 400), ("fr", 200)):
         words = ["".join("abcdefghij"[int(digit)] for digit in str(n % count)) for n in range(400)]
         (tmp_path / f"all.{language}").write_text("".join(f"{language} {word}\n" for word in words), encoding="utf-8")
@@ -333,7 +335,7 @@ def test_a_corpus_without_a_folder_has_no_text_unless_one_is_named(tmp_path: Pat
     assert "input is not set: give input=FILE, text in the target language, or folds=3 for the pairs" in message
 
 
-def test_a_text_that_is_empty_is_told_apart_from_one_that_is_missing(tmp_path: Path) -> None:
+def test_an_empty_text_and_a_missing_one_have_different_messages(tmp_path: Path) -> None:
     (tmp_path / "text.en").touch()
     with pytest.raises(UsageError, match=r"text\.en is empty: it must have a sentence on each line$"):
         check_texts(data_settings(*SMALL), str(tmp_path / "text.en"))
@@ -394,7 +396,7 @@ def test_pairs_are_finished_once_their_partial_file_is_gone(tmp_path: Path) -> N
         (tmp_path / f"synthetic.{ending}").touch()
     [augment] = [stage for stage in stages_of(*SMALL, MONOLINGUAL, f"output={tmp_path}") if stage.name == "augment"]
     assert not augment.is_finished()
-    (tmp_path / "synthetic.partial").unlink()  # killed before the other one is removed too
+    (tmp_path / "synthetic.partial").unlink()  # killed before the other one is removed
     assert augment.is_finished()
 
 
@@ -439,7 +441,7 @@ def test_pairs_are_filtered_by_the_corpus_of_the_run_that_checks_them(tmp_path: 
 
 @pytest.mark.long
 def test_all_stages_run_one_after_another_and_continue_where_they_stopped(tmp_path: Path) -> None:
-    """In a folder whose name needs quotes. A sentence of the test is no synthetic pair."""
+    """In a folder whose name needs quotes. No test sentence is in a synthetic pair."""
     for language in ("de", "en"):
         test, text = (
             (TOY / f"{split}.{language}").read_text(encoding="utf-8").splitlines(keepends=True)

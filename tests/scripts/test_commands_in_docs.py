@@ -1,4 +1,4 @@
-"""Every command that README and docs show is read as the scripts read it, without running it."""
+"""Every command in README and docs is parsed as by the scripts, without running it."""
 
 import re
 import shlex
@@ -17,16 +17,16 @@ from transformer.config import UsageError
 from transformer.training.sizing import choose
 
 PROJECT = Path(__file__).parents[2]
-# The recipes of CONTRIBUTING.md make settings that are not here; tests/test_contributing.py carries them out.
+# The recipes of CONTRIBUTING.md add settings that do not exist here; tests/test_contributing.py tests them.
 PATTERNS = ("README*.md", "CHANGELOG.md", "docs/*.md", "data/*/README.md", "docs/demo.py")
 TEXTS = [path for pattern in PATTERNS for path in PROJECT.glob(pattern)]
 NAMES = sorted(path.stem for path in PROJECT.glob("scripts/*.py"))
 COMMAND = re.compile(rf"(?:^|[ (])(?:python |torchrun .*)?(?:scripts/)?({'|'.join(NAMES)})\.py +([^;]+)")
-# A preset that docs/training.md says how to write, and what only Hydra takes.
+# A preset that docs/training.md explains how to write, and arguments that only Hydra takes.
 NOT_CHECKED = {"experiment=chinese", "--config-dir=my", "-m"}
-# How the recipes of our measurements are found without Hydra's command line.
+# The folder of the benchmarks' recipes, without Hydra's command line.
 RECIPES = {"--config-dir=benchmarks/recipes": f"hydra.searchpath=[file://{PROJECT}/benchmarks/recipes]"}
-# What each stage of back_translate is given besides its own settings.
+# The arguments of each stage of back_translate beside its own settings.
 STAGES = {
     "reverse": ["train"],
     "augment": ["augment", "--checkpoint", "RUN", "--input", "TEXT", "--output", "PREFIX"],
@@ -39,7 +39,7 @@ def lines(path: Path) -> list[str]:
     """The lines of code blocks, and the code within other text."""
     text = path.read_text(encoding="utf-8")
     if path.name == "CHANGELOG.md":
-        text = re.sub(r"^\|[^|]*\|", "|", text, flags=re.MULTILINE)  # how commands looked in the release before
+        text = re.sub(r"^\|[^|]*\|", "|", text, flags=re.MULTILINE)  # commands of the last release
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     spans = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
     whole = "".join(block for language, block in blocks if language in ("", "bash")).replace("\\\n", " ").splitlines()
@@ -48,14 +48,14 @@ def lines(path: Path) -> list[str]:
 
 
 def words(rest: str) -> list[str]:
-    """The arguments, with something for what the reader knows and for variables of the shell."""
+    """The arguments, with values for placeholders and for variables of the shell."""
     known = re.sub(r'"\$\{\w+\[@\]\}"', "", rest).replace('"…"', "text")
     known = re.sub(r"\$\w+", "1", re.sub(r"(?<!\S)…(?!\S)", "", known)).replace("…", "x")
     before_shell = takewhile(lambda word: not re.match(r"[|&<>]", word), shlex.split(known, comments=True))
     return [RECIPES.get(word, word) for word in before_shell if word not in NOT_CHECKED]
 
 
-# What repeats a measurement that a page shows.
+# The name of a command that repeats a measurement of a page.
 REPEATS = [
     (f"{subject.stem}.json", record["command"])
     for subject in sorted(RESULTS.glob("*.json"))
@@ -80,7 +80,7 @@ def once(override: str) -> str:
 
 
 def check(name: str, arguments: list[str]) -> None:
-    """Raises UsageError for what the command does not take."""
+    """Raises UsageError for arguments that the command does not take."""
     if name not in ("train", "back_translate"):
         parse([name, *arguments])
         arguments = [word for word in arguments if name == "doctor" and "=" in word]
@@ -118,7 +118,7 @@ def test_the_commands_in_the_docs_are_those_that_the_script_takes(name: str) -> 
         *("back_translate input='a b' forward='\"data.sinthetic=[a]\"'", "back_translate augment='\"--topk 3\"'"),
     ],
 )
-def test_what_no_command_takes_is_found(command: str) -> None:
+def test_wrong_commands_in_the_docs_are_found(command: str) -> None:
     name, *arguments = shlex.split(command)
     with pytest.raises(UsageError):
         check(name, arguments)

@@ -1,4 +1,4 @@
-"""Runs are compared by what they left and refused where they cannot be; a card stands beside each model."""
+"""Runs are compared by their files and refused if they cannot be compared; each model has a card."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from transformer.run import Run
 from transformer.tools.compare.compare_runs import compare_runs
 from transformer.tools.compare.run_results import find_runs
 
-pytestmark = pytest.mark.long  # two runs are trained for them
+pytestmark = pytest.mark.long  # two runs are trained for these tests
 
 FAST = ["--resamples", "100", "--trials", "60"]
 FEW = 150  # sentences of the test
@@ -32,7 +32,7 @@ TEST = (TOY / "test.en").read_text(encoding="utf-8").splitlines()[:FEW]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as of a sweep: a run that has hardly learned anything, and one that has learned a little more."""
+    """A folder like that of a sweep: a run that has hardly learned anything, and one that has learned a little more."""
     home = tmp_path_factory.mktemp("home")
     for side in ("de", "en"):
         lines = (TOY / f"test.{side}").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -60,7 +60,7 @@ def evaluated(*tokens: str) -> None:
 
 
 def copied(home: Path, name: str, trial: int = 0) -> Path:
-    """A run's folder to be altered."""
+    """A copy of a run's folder, to be changed."""
     return Path(shutil.copytree(home / "sweep" / str(trial), home / name))
 
 
@@ -71,7 +71,7 @@ def alter(file: Path, old: str, new: str) -> None:
 
 
 def better(home: Path, name: str, share: int) -> Path:
-    """A run's folder as of one that has translated one sentence in `share` as its reference."""
+    """A run's folder in which every `share`-th translation equals its reference."""
     folder = copied(home, name)
     worse = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     lines = [reference if i % share == 0 else line for i, (reference, line) in enumerate(zip(TEST, worse, strict=True))]
@@ -81,7 +81,7 @@ def better(home: Path, name: str, share: int) -> Path:
 
 
 def rescore(folder: Path, references: list[str], **changes: Any) -> None:
-    """Makes test.json fit what lies in the folder."""
+    """Makes test.json fit the files in the folder."""
     results = json.loads((folder / "test.json").read_text(encoding="utf-8"))
     hypotheses = (folder / "hypotheses.test.txt").read_text(encoding="utf-8").splitlines()
     results["test"] = score(hypotheses, references, "en", METRICS).to_dict()
@@ -103,7 +103,7 @@ def test_a_clearly_better_run_is_called_better_and_the_sentences_are_shown(home:
     assert (home / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     half, third = (results["bleu"][name] for name in names[1:])
     assert half["score"] > third["score"] > 10
-    for one in (half, third):  # no sample differs as much: one in so many, these translations themselves counted
+    for one in (half, third):  # no sample differs as much: 1 of the n samples, counting the real translations
         assert one["p_bootstrap"] == pytest.approx(1 / 101)
         assert one["p_randomization"] == pytest.approx(1 / 61)
     assert "half is better than sweep/1: +" in printed
@@ -120,7 +120,7 @@ def test_the_first_run_is_what_the_others_are_compared_with(home: Path, capsys: 
     assert "source" not in printed
 
 
-def test_what_was_compared_and_how_is_in_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_has_the_compared_runs_and_the_method(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "77")
     compared("sweep/0", "sweep/1", "--output", "how", "--sentences", "3")
     results = json.loads((home / "how" / "comparison.json").read_text(encoding="utf-8"))
@@ -140,7 +140,7 @@ def test_the_picture_has_the_scores_and_half_of_their_intervals(home: Path) -> N
 
 
 @pytest.mark.parametrize("flags", [["--resamples", "39"], ["--trials", "0"]])
-def test_too_few_samples_tell_nothing(flags: list[str]) -> None:
+def test_too_few_samples_give_no_result(flags: list[str]) -> None:
     with pytest.raises(UsageError, match=f"^{'='.join(flags)} must be >="):
         parse(["compare", "sweep", *flags])
 
@@ -166,7 +166,7 @@ def test_translations_of_another_search_are_named_as_such(
     printed = capsys.readouterr().out
     assert "again: translated again by evaluate.py (method=greedy" in printed
     assert "The runs may have been translated with different searches" in printed
-    shutil.copy(home / "sweep/0/hypotheses.test.txt", folder)  # as a run that goes on has tested itself again
+    shutil.copy(home / "sweep/0/hypotheses.test.txt", folder)  # as if the resumed run had been tested again
     compared("sweep/0", "again")
     assert "translated again" not in capsys.readouterr().out
 
@@ -176,7 +176,7 @@ def test_runs_that_were_tested_with_different_searches_are_warned_of(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     older, _ = copied(home, "older") / "config.yaml", copied(home, "newer")
-    alter(older, "  patience: 1.0\n", "")  # a setting that this run did not know yet
+    alter(older, "  patience: 1.0\n", "")  # a setting that this run did not have yet
     compared("newer", "older", "--sentences", "0")
     printed = capsys.readouterr().out
     assert "one search" not in printed
@@ -218,7 +218,7 @@ def test_a_run_that_evaluate_has_translated_as_it_was_tested_is_like_the_others(
 ) -> None:
     folder = copied(home, "as_tested")
     evaluated("as_tested", "--max-length", "8", "--length-ratio", "1", "--length-extra", "5")
-    alter(folder / "evaluation.json", '"patience": 1.0,', "")  # a setting that this evaluation did not know yet
+    alter(folder / "evaluation.json", '"patience": 1.0,', "")  # a setting that this evaluation did not have yet
     capsys.readouterr()
     compared("sweep/0", "as_tested", "--sentences", "0")
     printed = capsys.readouterr().out
@@ -273,7 +273,7 @@ def test_a_run_keeps_its_own_results(home: Path) -> None:
     assert folder_of_results("sweep/../sweep/0", [Path("sweep/0/translator.safetensors")]).samefile("sweep/0")
 
 
-def test_what_cannot_be_compared_is_refused(home: Path) -> None:
+def test_comparisons_that_are_impossible_are_refused(home: Path) -> None:
     def said(*tokens: str) -> str:
         with pytest.raises((ValueError, OSError)) as error:
             compared(*tokens)
@@ -285,7 +285,7 @@ def test_what_cannot_be_compared_is_refused(home: Path) -> None:
     assert "cache: has no test.json" in said("sweep/0", "cache")
     (home / "together").mkdir()
     (home / "together" / "evaluation.json").write_text("{}", encoding="utf-8")
-    (home / "together" / "hypotheses.other.mine.txt").touch()  # of evaluate.py --input mine.de
+    (home / "together" / "hypotheses.other.mine.txt").touch()  # as after evaluate.py --input mine.de
     assert "together: is no run: sacrebleu REFERENCE -i FILE together/hypotheses.other.mine.txt --paired-bs" in said(
         "sweep/0", "together"
     )
@@ -376,7 +376,7 @@ def test_a_run_of_one_direction_is_compared_in_it_with_one_of_several(
         compared("sweep/0", "several", "--split", "test.en-de")
 
 
-def test_runs_with_other_first_directions_are_told_to_name_one(home: Path) -> None:
+def test_runs_with_different_first_directions_need_a_named_direction(home: Path) -> None:
     folder = copied(home, "reversed")
     alter(
         folder / "config.yaml",

@@ -40,7 +40,7 @@ CHOICES = [
     "data=toy",
     "data=files data.train=a data.validation=b data.test=c",
 ]
-# Values that no other setting takes over.
+# Values for settings that no other setting replaces.
 VALUES = [
     *(("model.positions", name) for name in POSITIONS),
     *(("model.feed_forward.activation", name) for name in ("relu", "gelu", "silu", "swiglu")),
@@ -53,7 +53,7 @@ VALUES = [
 
 @cache
 def take_a_step(config: ModelConfig) -> None:
-    """Builds a model and trains it a little: once for all configurations that have the same."""
+    """Builds a model and trains it a little, once for all configurations with the same model."""
     transformer = Transformer(config)
     transformer(torch.randint(4, 50, (2, 7)), torch.randint(4, 50, (2, 5))).logsumexp(-1).mean().backward()
     torch.optim.SGD(transformer.parameters(), 0.1).step()
@@ -98,14 +98,14 @@ def test_every_recipe_of_the_benchmarks_builds_and_takes_a_step(recipe: str) -> 
 
 @pytest.mark.parametrize("name", ["train", "back_translate"])
 def test_a_command_lists_every_choice_of_its_groups(name: str) -> None:
-    """(Of ablations it names the folder alone.)"""
+    """(For ablations only the folder.)"""
     text = (CONFIGS / f"{name}.yaml").read_text(encoding="utf-8")
     for group, comment in re.findall(r"^  - (\w+): \w+ *#(.*\n(?: {8,}#.*\n)*)", text, re.MULTILINE):
         choices = {file.stem for file in (CONFIGS / group).glob("*.yaml")}
         assert len(choices) == 1 or group == "ablation" or choices <= {*re.findall(r"\w+", comment)}, group
 
 
-# The YAML files that explain all settings of a section, and where they are declared.
+# The YAML files that explain all settings of a section, and their dataclasses.
 DECLARED: dict[str, type] = {
     "search/beam": SearchSettings,
     "machine/auto": MachineSettings,
@@ -118,7 +118,7 @@ DECLARED: dict[str, type] = {
 
 
 def sentences(declared: type, above: str = "") -> dict[str, str]:
-    """The sentence of every setting that a dataclass declares, by its full name."""
+    """The sentence of every setting in a dataclass, by its full name."""
     found = {f"{above}{one.arg_name}": one.description or "" for one in parse_from_object(declared).params}
     for name, hint in get_type_hints(declared).items():
         for part in (hint, *get_args(hint)):

@@ -18,10 +18,10 @@ from transformer.inference.settings import SearchSettings
 from transformer.model.config import read_model
 from transformer.run import Run as RunFolder
 
-# A model of twelve steps does not end by itself.
+# A model of twelve steps does not end its sentences.
 GREEDY = ["--method", "greedy", "--max-length", "8"]
-LIMITS = ["--length-ratio", "1", "--length-extra", "5"]  # those that a run of SMALL was tested with
-SENTENCES = 61  # to validate and test on: odd, so that two processes get unequal shares
+LIMITS = ["--length-ratio", "1", "--length-extra", "5"]  # the limits of a tested run of SMALL
+SENTENCES = 61  # for validation and test: odd, so that two processes get unequal shares
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def small(home: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
-    """A run of 12 steps, stopped after 6 and resumed; tested only then."""
+    """A run of 12 steps, stopped after 6, resumed, and tested once at the end."""
     few = ["trainer.max_steps=6", "training.validate_every=4", "trainer.limit_val_batches=1", "test=false"]
     ok("train", *small(home), *few, "hydra.run.dir=run", cwd=home)
     ok("train", "resume=run", "trainer.max_steps=12", "test=true", cwd=home)
@@ -87,7 +87,7 @@ def test_a_resumed_run_goes_on_in_its_folder_and_keeps_its_history(run: Path) ->
     assert last["progress"]["step"] == 12
     with (run / "metrics.csv").open() as file:
         validated = [int(row["step"]) for row in csv.DictReader(file) if row["validation/bleu"]]
-    assert validated == [4, 6, 8, 12]  # the first part ended at 6 steps
+    assert validated == [4, 6, 8, 12]  # the first part ended after 6 steps
     assert len(list(run.parent.glob("run*"))) == 1
 
 
@@ -115,14 +115,14 @@ def test_evaluate_repeats_the_score_of_the_run(run: Path) -> None:
     assert both["test"] == results["test"]
     assert {split: search["length_penalty"] for split, search in both["searches"].items()} == {"test": 2.5, "own": 2.5}
     assert {split: search["method"] for split, search in both["searches"].items()} == {"test": "beam", "own": "greedy"}
-    # A file that is called like a split of the run does not take the place of what the run has left.
+    # A file with the name of a split of the run does not replace the files of the run.
     for side in ("de", "en"):
         (home / f"test.{side}").write_text((home / f"own.{side}").read_text(encoding="utf-8"), encoding="utf-8")
     before = (run / "hypotheses.test.txt").read_bytes()
     ok("evaluate", "run", "--input", "test.de", "--reference", "test.de", *GREEDY, cwd=home)
     assert (run / "hypotheses.test.txt").read_bytes() == before
     assert (run / "hypotheses.other.test.txt").exists()
-    # Scores of another checkpoint are not mixed with these.
+    # Scores of another checkpoint are kept separate.
     ok("evaluate", "run/checkpoints/last.ckpt", *few, cwd=home)
     assert "test" not in json.loads((home / "scored" / "evaluation.json").read_text(encoding="utf-8"))
 
@@ -218,12 +218,12 @@ def test_texts_are_taken_literally_and_hypotheses_come_with_scores(run: Path) ->
     ("positions", "processes"), others_long([("learned", 1), ("sinusoidal", 2), ("sinusoidal", 1), ("learned", 2)])
 )
 def test_a_run_is_trained_evaluated_and_loaded(home: Path, positions: str, processes: int) -> None:
-    """With 8 heads, on one process and on two, which share one folder and score every sentence once."""
+    """With 8 heads, on one process and on two that share one folder and score every sentence once."""
     several = ["trainer=ddp", "trainer.accelerator=cpu"] if processes == 2 else ["trainer=cpu"]
     name = f"{positions}{processes}"
     few = ["trainer.max_steps=3", f"model.positions={positions}", "model.heads=8"]
     few += ["search=greedy", "search.max_length=8", *several, f"hydra.run.dir={name}"]
-    if positions == "sinusoidal":  # as `translator train`; a process starts the other one in the same way
+    if positions == "sinusoidal":  # as `translator train`, and a process starts the other one in the same way
         trained = Run("-m", "transformer", "train", *small(home), *few, cwd=home).wait()
         assert trained.returncode == 0, trained.stderr
         printed = trained.stdout
@@ -248,7 +248,7 @@ def test_a_run_is_trained_evaluated_and_loaded(home: Path, positions: str, proce
 def test_a_sweep_of_train_ends_in_a_table_of_its_scores(home: Path) -> None:
     few = ["search=greedy", "trainer.max_steps=2", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1"]
     arguments = [*small(home), *few, "hydra.sweep.dir=sweep", "loggers=[csv]"]
-    # The trial that fails neither ends the sweep nor is it lost among those that do not.
+    # The trial that fails does not end the sweep and is in its table.
     done = script("train", "-m", *arguments, "model.heads=4,5", "seed=1,2", cwd=home)
     assert done.returncode not in (0, None)
     with (home / "sweep" / "sweep.csv").open(encoding="utf-8") as file:
@@ -312,7 +312,7 @@ def test_a_sweep_of_train_ends_in_a_table_of_its_scores(home: Path) -> None:
         short=12,
     ),
 )
-def test_a_mistake_is_told_in_one_line_before_any_work(
+def test_a_mistake_is_reported_in_one_line_before_any_work(
     home: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     settings = [] if "resume" in arguments[0] else small(home)
@@ -320,7 +320,7 @@ def test_a_mistake_is_told_in_one_line_before_any_work(
     *announced, error = done.stderr.splitlines()
     assert (done.returncode, done.stdout, error[:7]) == (2, "", "error: ")
     assert said in error
-    # What the corpus alone can tell comes after the line that says where the run will lie.
+    # Errors that only reading the corpus shows come after the line with the folder of the run.
     assert not announced or (len(announced) == 1 and announced[0].startswith("the run: "))
     assert not list(tmp_path.iterdir())
 
@@ -342,7 +342,7 @@ def test_a_mistake_is_told_in_one_line_before_any_work(
         short=3,
     ),
 )
-def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[str], said: str) -> None:
+def test_a_mistake_removes_nothing_from_a_run(run: Path, arguments: list[str], said: str) -> None:
     kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     done = script("train", *arguments, cwd=run.parent)
     assert done.returncode == 2
@@ -381,7 +381,7 @@ def test_a_mistake_costs_a_run_nothing_that_it_holds(run: Path, arguments: list[
         short=7,
     ),
 )
-def test_a_place_for_results_that_cannot_be_is_named_before_the_work(run: Path, command: list[str], said: str) -> None:
+def test_an_impossible_place_for_results_is_named_before_the_work(run: Path, command: list[str], said: str) -> None:
     kept = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert said in refused(*command, cwd=run.parent)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == kept
@@ -398,7 +398,7 @@ def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
-def test_mistakes_about_checkpoints_are_told_in_one_line(run: Path) -> None:
+def test_mistakes_about_checkpoints_are_reported_in_one_line(run: Path) -> None:
     home = run.parent
     assert "nowhere" in refused("translate", "ja", "--checkpoint", "nowhere", cwd=home)
     whole = (run / "checkpoints" / "best.ckpt").read_bytes()

@@ -1,4 +1,4 @@
-"""Untrained translators, made once a file: tests of the page and of pictures share them."""
+"""Untrained translators, made once for each file and shared by tests of the page and of pictures."""
 
 from __future__ import annotations
 

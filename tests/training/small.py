@@ -38,7 +38,7 @@ ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 def numbers_data(folder: Path, **changes: Any) -> TranslationData:
-    """Numbers of two to four digits, read out digit by digit: a language learned in seconds."""
+    """Numbers of two to four digits, read out digit by digit: a language that a model learns in seconds."""
     numbers = [[int(digit) for digit in str(number)] for number in range(17, 4000, 23)]
     write(folder, "x.de", [" ".join(DIGITS[digit] for digit in number) for number in numbers])
     write(folder, "x.en", [" ".join(ENGLISH[digit] for digit in number) for number in numbers])
@@ -64,8 +64,8 @@ def fabric_for(processes: int = 1) -> Fabric:
 def training_for(
     module: TranslationModule, data: TranslationData, folder: Path, processes: int = 1, **more: Any
 ) -> Training:
-    """A training of this module on the CPU, in float32, with further trainer settings; those of `more` that have a name
-    of Training are given to it."""
+    """A training of this module on the CPU, in float32, with more trainer settings; settings in `more` with a name of
+    Training are passed to it."""
     given = {name: more.pop(name) for name in ("guide", "on_step", "on_validation") if name in more}
     plain = run_dict()
     plain["trainer"] |= {"accelerator": "cpu", "precision": "32-true", "gradient_clip_val": None} | more
@@ -80,7 +80,7 @@ def training_for(
 
 
 def trainer_for(folder: Path, **arguments: Any) -> Trainer:
-    """Lightning's Trainer, as users have it."""
+    """Lightning's Trainer, with the settings of users."""
     quiet = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     more = {"use_distributed_sampler": False, "num_sanity_val_steps": 0}
     return Trainer(default_root_dir=folder, **(quiet | more | arguments))

@@ -1,4 +1,4 @@
-"""Averages of weights against the same averages of the weights seen from outside; who gets which."""
+"""Averages of weights compared with averages computed separately, and where they are used."""
 
 import re
 from dataclasses import replace
@@ -26,7 +26,7 @@ def weights(module: Any) -> dict[str, Tensor]:
 
 
 class Watch:
-    """The weights after every step and those that are validated."""
+    """The weights after every step, and the validated ones."""
 
     def __init__(self, data: TranslationData, folder: Path, averaging: AveragingSettings, **trainer: Any) -> None:
         settings = replace(SETTINGS, averaging=averaging, validate_every=5, patience=50)
@@ -67,7 +67,7 @@ NONE = AveragingSettings("none", 0.9, 3)
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Watch:
-    """What is seen of a training without averages."""
+    """The records of a training without averages."""
     folder = tmp_path_factory.mktemp("alone")
     return Watch(numbers_data(folder), folder, NONE, **TWENTY)
 
@@ -108,7 +108,7 @@ def test_a_checkpoint_before_the_first_validation_has_learned(data: TranslationD
         assert all(torch.equal(weight, watch.steps[-1][name]) for name, weight in loaded.items())
 
 
-def test_a_mean_over_too_much_of_a_run_is_said() -> None:
+def test_a_mean_over_too_much_of_a_run_gives_a_notice() -> None:
     last, exponential = AveragingSettings("last", 0.999, 5), AveragingSettings("exponential", 0.999, 5)
     assert averaging_note(last, 200, 5000) is None
     assert averaging_note(exponential, 200, 500) is None
@@ -123,7 +123,7 @@ def test_a_mean_over_too_much_of_a_run_is_said() -> None:
     others_long(
         [
             {"training__validate_every": 15, "trainer__max_steps": 30},  # the last weights translate better
-            # With so low a rate nothing is learned, and both have the same BLEU.
+            # With such a low rate nothing is learned, and both have the same BLEU.
             {"training__learning_rate": 1e-4, "training__validate_every": 2, "trainer__max_steps": 4},
         ]
     ),

@@ -1,5 +1,5 @@
-"""The card takes the license from the corpus' own settings, and warns where there is none to give on; it holds what a
-reader of it needs, and nothing that is not for others."""
+"""The card takes the license from the corpus' own settings, and warns if there is none; it has the information that a
+reader needs, and nothing private."""
 
 import json
 from dataclasses import replace
@@ -60,7 +60,7 @@ def test_every_corpus_of_the_project_states_its_license_and_home(path: Path) -> 
 
 
 def card(folder: Path, data: TranslationData, results: dict[str, Any], **changes: Any) -> str:
-    """The card of a run on this data with settings and results that are changed, each space and line break as one."""
+    """The card of a run on this data with changed settings and results, with single spaces instead of line breaks."""
     plain = settings(folder, **changes) | {"metrics": ["bleu"]}
     plain["data"] |= {"directions": data.settings.directions}
     cost = {"peak MB": 1234.0, "ms/step": 12.5}

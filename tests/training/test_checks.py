@@ -1,4 +1,4 @@
-"""What is refused before the first step."""
+"""Settings that are refused before the first step."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_share_of_less_than_one_batch_is_refused_with_its_number(
 
 @pytest.mark.parametrize("limit", others_long([0.5, 1, 5]))
 def test_every_step_has_as_many_batches(data: TranslationData, limit: float) -> None:
-    check_limits(data, trainer(limit_train_batches=10**6, accumulate_grad_batches=3))  # all there are
+    check_limits(data, trainer(limit_train_batches=10**6, accumulate_grad_batches=3))  # all batches
     for accumulated in range(2, 7):
         batches = limited(len(data.loader("train", accumulate=accumulated)), limit)
         chosen = trainer(limit_train_batches=limit, accumulate_grad_batches=accumulated)

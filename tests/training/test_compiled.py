@@ -1,4 +1,4 @@
-"""training.compile changes how fast a step is (on a GPU), not what is learned by it."""
+"""training.compile changes the speed of a step (on a GPU), but not its result."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ def gradients_of(folder: Path) -> int:
 
 
 def compiled_dropout() -> float:
-    """The mean of what a compiled dropout leaves of ones; RuntimeError if it splits the graph that it stands in."""
+    """The mean after a compiled dropout of ones; RuntimeError if it splits its graph."""
     torch.manual_seed(1)
     dropout = torch.compile(Dropout(0.5).train(), backend="eager", fullgraph=True)
     return float(dropout(torch.ones(100, 100)).mean())
@@ -45,7 +45,7 @@ def compiled_dropout() -> float:
 @needs_torch("2.11")  # an older one makes more graphs
 @pytest.mark.long
 def test_a_compiled_step_has_the_loss_and_gradients_of_a_plain_one_in_two_graphs(tmp_path: Path) -> None:
-    # In a process of its own: compiling takes gigabytes where the functions of all other tests have been called.
+    # In a new process, because compiling takes gigabytes after the functions of all other tests were called.
     assert in_child(gradients_of, tmp_path) == len(COMPILED)
 
 

@@ -1,4 +1,4 @@
-"""A run of several directions: learned, scored, kept in every file, asked for by languages, also untrained ones."""
+"""A run of several directions: learned, scored, stored in every file, chosen by languages, also untrained ones."""
 
 import csv
 import json
@@ -76,14 +76,14 @@ def test_the_translations_of_a_direction_are_those_of_the_loaded_model(run: Path
         assert (len(results.hypotheses), results.direction) == (10, languages)
 
 
-def test_a_direction_that_was_not_trained_is_possible_and_said(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_direction_that_was_not_trained_works_with_a_notice(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         translator = Translator.load(run, source_language="de", target_language="fr")
     assert translator.is_zero_shot
     assert "de → fr was not trained, only de → en, en → de, en → fr: a guess" in caplog.text
     other = Translator.load(run, target_language="fr")
     assert not other.is_zero_shot
-    assert translator.translate(["neun"], GREEDY) == other.translate(["neun"], GREEDY)  # the tag alone asks
+    assert translator.translate(["neun"], GREEDY) == other.translate(["neun"], GREEDY)  # only the tag decides
     with pytest.raises(ValueError, match=r"translates de → en, en → de, en → fr, not from fr to de"):
         translator.in_direction("fr", "de")
 
@@ -125,7 +125,7 @@ def test_exports_know_all_directions(run: Path, tmp_path: Path) -> None:
     export(translator, ExportSettings("safetensors", "bfloat16", str(rounded)))
     assert Translator.load(rounded, target_language="fr").directions == translator.directions
     export(translator.in_direction("en", "fr"), ExportSettings("safetensors", "bfloat16", str(rounded)))
-    assert Translator.load(rounded).languages == ("en", "fr")  # as it was exported
+    assert Translator.load(rounded).languages == ("en", "fr")  # the exported direction
     pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     export(translator, ExportSettings("ctranslate2", "float32", str(tmp_path / "engine")))
     engine = load_export(tmp_path / "engine")

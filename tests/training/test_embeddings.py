@@ -1,4 +1,4 @@
-"""Counted embeddings against loops and NumPy's own decomposition, and what training makes of the setting."""
+"""Counted embeddings compared with loops and NumPy's own decomposition, and their use in training."""
 
 from itertools import permutations
 
@@ -15,13 +15,13 @@ from transformer.training import embeddings
 from transformer.training.embeddings import cooccurrence_embeddings, initialize_embeddings
 
 VOCABULARY = 12
-# Ids from 4 to 7 in the source, 8 to 11 in the target; each id and the one 4 higher stand in the same pairs.
+# Ids from 4 to 7 in the source, 8 to 11 in the target; each id and the id that is 4 higher are in the same pairs.
 PAIRS = [([4, 5], [8, 9]), ([4, 6, 5], [8, 10, 9]), ([6, 7, 6], [10, 11]), ([7], [11, 11])]
 LONG = ([4, 5, 6, 7, 5, 4], [8, 9, 10, 11])
 
 
 class Listed(Split):
-    """Pairs that are there."""
+    """Existing pairs."""
 
     def __init__(self, pairs: list[tuple[list[int], list[int]]]) -> None:
         self.pairs = [tuple(np.array(side, np.uint16) for side in pair) for pair in pairs]
@@ -41,7 +41,7 @@ class Listed(Split):
 
 
 def counts_by_loops(pairs: list[tuple[list[int], list[int]]] = PAIRS) -> NDArray[np.float64]:
-    """[pieces, 2, contexts]: pairs in which two ids stand, and places where they are at most two apart."""
+    """[pieces, 2, contexts]: pairs with both ids, and places where they are at most two positions apart."""
     counts = np.zeros((VOCABULARY, 2, VOCABULARY))
     for pair in pairs:
         together = {*pair[0], *pair[1]}
@@ -61,7 +61,7 @@ def test_counts_are_those_of_plain_loops(monkeypatch: pytest.MonkeyPatch, chunk:
     np.testing.assert_array_equal(counts.numpy(), counts_by_loops([*PAIRS, LONG]))
 
 
-def test_of_too_many_pairs_an_even_share_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_there_are_too_many_pairs_an_even_share_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoded, "MAX_COUNTED", 3)
     counts = embeddings.count_cooccurrences([Listed(PAIRS)], VOCABULARY)
     assert torch.equal(counts, embeddings.count_cooccurrences([Listed([PAIRS[0], PAIRS[2]])], VOCABULARY))
@@ -82,10 +82,10 @@ def test_similarities_are_those_of_numpys_decomposition() -> None:
     assert (found != 0).all(), "turned at random, of 16 dimensions none holds more than another"
 
 
-def test_of_the_other_language_a_piece_is_most_like_its_translation() -> None:
+def test_a_piece_is_most_similar_to_its_translation() -> None:
     found = cooccurrence_embeddings([Listed(PAIRS)], VOCABULARY, dim=16, seed=1)
     similarities = found[4:8] @ found[8:].T
-    # 8 and 9 always stand together, so that 4 and 5 are as like to one as to the other.
+    # 8 and 9 are always together, so 4 and 5 are equally similar to both.
     assert (similarities.diagonal() > similarities.amax(dim=1) - 1e-5).all()
 
 
@@ -98,7 +98,7 @@ def test_pieces_without_a_count_keep_their_random_embedding() -> None:
     assert torch.equal(after[:4], before[:4])
     changed = (after != before).all(dim=1)
     assert changed[4:].all()
-    # Of the variance nine tenths are counted.
+    # At least nine tenths of the variance are counted.
     counted = cooccurrence_embeddings([Listed(PAIRS)], VOCABULARY, before.size(1), seed=1)[4:]
     torch.testing.assert_close(after[4:], 0.9**0.5 * counted + 0.1**0.5 * before[4:])
 

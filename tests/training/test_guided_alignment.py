@@ -1,4 +1,5 @@
-"""Guided alignment against plain loops, torch's cross-entropy, and what a head has learned by it."""
+"""Guided alignment compared with plain loops and torch's cross-entropy, and the attention that a head learns with
+it."""
 
 import math
 from dataclasses import replace
@@ -68,7 +69,7 @@ def test_its_weight_falls_evenly_to_nothing() -> None:
 
 
 def attention_to_translations(module: object, batch: Batch) -> float:
-    """The mean share of the guided head's attention that goes from a number's word to the digit it translates."""
+    """The mean share of the guided head's attention from a number's word to the digit that it translates."""
     record = AttentionRecord([], [], [])
     model = module.model.eval()  # type: ignore[attr-defined]
     with torch.no_grad():
@@ -101,7 +102,7 @@ def test_the_logged_loss_is_that_of_the_translation_alone(tmp_path: Path) -> Non
         training.fit()
         logged.append(float(training.reporter.loss or 0))
     assert logged[0] > 1
-    assert logged[0] == pytest.approx(logged[1])  # a recorded attention is summed in another order
+    assert logged[0] == pytest.approx(logged[1])  # a recorded attention is summed in a different order
 
 
 def test_a_batch_that_passes_twice_is_guided_as_one_that_passes_once() -> None:

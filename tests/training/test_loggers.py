@@ -1,4 +1,4 @@
-"""The log of a run that goes on: what was logged after its checkpoint is cut off, what was before stays."""
+"""The log of a resumed run: rows after its checkpoint are removed, earlier ones stay."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def logged(folder: Path, rows: int, *steps: int) -> list[str]:
-    """The file after these steps are logged in addition to `rows` that are there."""
+    """The file after logging these steps in addition to the existing `rows`."""
     logger = csv(folder, rows, steps=rows)
     for step in steps:
         logger.log_metrics({"train/loss": float(step)}, step)
@@ -46,7 +46,7 @@ def test_tensorboard_forgets_what_was_logged_after_the_checkpoint(tmp_path: Path
 
 
 @pytest.mark.parametrize("row", [b"x,2\n", b"1,\xff\n", b"1,two\n", b"1,2,3\n"])
-def test_a_log_that_is_none_is_refused_by_its_name(tmp_path: Path, row: bytes) -> None:
+def test_a_damaged_log_is_refused_by_its_name(tmp_path: Path, row: bytes) -> None:
     (tmp_path / "metrics.csv").write_bytes(b"step,train/loss\n1,1.0\n" + row)
     with pytest.raises(ValueError, match=r"metrics\.csv is no log of a run: delete it, or restore"):
         read_log(tmp_path / "metrics.csv")

@@ -1,4 +1,4 @@
-"""The loop against plain PyTorch, against Lightning's Trainer, and where it validates and ends."""
+"""The loop compared with plain PyTorch and with Lightning's Trainer, and when it validates and ends."""
 
 import csv
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def gradient_of(module: TranslationModule, batches: list[Batch]) -> dict[str, Te
 
 
 def gradients_of_steps(training: Training) -> list[dict[str, Tensor]]:
-    """Trains; the gradient of each update, as the optimizer has seen it."""
+    """Trains; the gradient of each update, as the optimizer sees it."""
     found: list[dict[str, Tensor]] = []
 
     def keep(of: Training) -> None:
@@ -54,7 +54,7 @@ def test_the_gradient_of_a_step_is_that_of_the_mean_over_all_its_tokens(
     data: TranslationData, tmp_path: Path, count: int
 ) -> None:
     batches = first_batches(data, count)
-    # Batches of different sizes: a mean of means would differ.
+    # Batches of different sizes, for which a mean of means would differ.
     assert len({int((batch.labels != PAD).sum()) for batch in batches}) == count
     expected = gradient_of(module_for(data), batches)
     limits = {"max_steps": 1, "limit_val_batches": 0, "accumulate_grad_batches": count}
@@ -104,7 +104,7 @@ def test_some_steps_are_those_of_a_plain_loop_and_of_lightnings_trainer(data: Tr
     trainer.fit(modules[2], datamodule=data)
     for other in modules[1:]:
         for name, weight in modules[0].named_parameters():
-            if "key.bias" not in name:  # its gradient is nothing but rounding, of which Adam makes a full step
+            if "key.bias" not in name:  # its gradient is only a rounding error, and Adam makes a full step
                 torch.testing.assert_close(weight, other.get_parameter(name), atol=1e-6, rtol=1e-4, msg=name)
 
 
@@ -166,7 +166,7 @@ def test_dropout_grows_evenly_to_that_of_the_model(tmp_path: Path) -> None:
         short=3,
     ),
 )
-def test_a_run_validates_every_so_often_and_at_its_end(
+def test_a_run_validates_at_the_set_steps_and_at_its_end(
     data: TranslationData, tmp_path: Path, trainer: dict[str, Any], validated: list[int]
 ) -> None:
     seen: list[int] = []
@@ -189,13 +189,13 @@ BLEUS = [10.0, 30.0, 30.0, 20.0, 40.0, 30.0, 20.0, 10.0, 50.0]
             (1, 9, 3),  # an equal one is not better
             (2, 9, 4),
             (3, 9, 8),
-            (3, 8, 8),  # the last step anyhow
+            (3, 8, 8),  # always after the last step
             (4, 9, 9),
         ],
         short=2,
     ),
 )
-def test_a_run_ends_after_so_many_validations_without_a_better_bleu(
+def test_a_run_ends_after_n_validations_without_a_better_bleu(
     data: TranslationData, tmp_path: Path, patience: int, steps: int, done: int
 ) -> None:
     module = module_for(data, replace(SETTINGS, validate_every=1, patience=patience))
@@ -210,7 +210,7 @@ def test_a_run_ends_after_so_many_validations_without_a_better_bleu(
     training.evaluate_split = scored  # type: ignore[method-assign]
     training.fit()
     assert training.progress.step == training.progress.validated_step == done
-    # Of equal ones the later is kept.
+    # The later of two equal ones is kept.
     best = torch.load(tmp_path / "checkpoints" / "best.ckpt", weights_only=True)
     wanted = max(range(done), key=lambda number: (BLEUS[number], number)) + 1
     assert (best["progress"]["step"], best["progress"]["best_score"]) == (wanted, BLEUS[wanted - 1])
@@ -225,8 +225,8 @@ def test_a_run_that_is_over_is_validated_and_not_again_when_it_is_resumed(tmp_pa
         assert position(run)["validated_step"] == 2
 
 
-def test_what_a_user_does_at_each_step_sees_the_gradient_and_can_log(tmp_path: Path) -> None:
-    """As docs/library.md shows it."""
+def test_a_users_callback_sees_the_gradient_and_can_log(tmp_path: Path) -> None:
+    """As in docs/library.md."""
     seen = []
 
     def log_norm(training: Training) -> None:

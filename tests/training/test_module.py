@@ -1,4 +1,4 @@
-"""A batch → its loss, and what is in a checkpoint."""
+"""The loss of a batch, and the content of a checkpoint."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,8 @@ from transformer.data.datamodule import TranslationData
 from transformer.data.tokenizer import PAD
 
 
-def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_told_to(data: TranslationData) -> None:
-    # That they give the same: test_compiled.py.
+def test_only_the_passes_over_whole_sentences_are_compiled_and_only_if_set(data: TranslationData) -> None:
+    # test_compiled.py tests that both give the same.
     plain, compiled = module_for(data).model, module_for(data, replace(SETTINGS, compile="aot_eager")).model
     for name, is_compiled in (("encode", True), ("decode_hidden", True), ("step", False)):
         assert not hasattr(getattr(plain, name), "_torchdynamo_orig_callable")

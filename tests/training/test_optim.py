@@ -1,4 +1,4 @@
-"""Schedules and updates against their formulas; Muon with AdamW against the two applied by hand."""
+"""Schedules and updates compared with their formulas; Muon with AdamW compared with the two applied by hand."""
 
 import math
 from collections.abc import Callable
@@ -113,7 +113,7 @@ def test_muon_goes_on_exactly_from_a_saved_state() -> None:
         assert torch.equal(weight, same)
 
 
-def test_a_warm_up_longer_than_a_third_of_a_run_is_said() -> None:
+def test_a_warm_up_longer_than_a_third_of_a_run_gives_a_notice() -> None:
     assert warmup_note(400, 2500) is None
     assert warmup_note(1, 2) is None, "no less is possible"
     note = warmup_note(400, 500)

@@ -1,4 +1,4 @@
-"""A run whose steps were chosen by the clock is the run with these steps typed."""
+"""A run whose number of steps was chosen by time equals a run with that number typed."""
 
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ NULL = ("training.warmup_steps", "training.validate_every")
 
 
 def weights(run: Path) -> dict[str, Any]:
-    """What training leaves, but for the settings and the time that it has taken."""
+    """The results of training, without the settings and the times."""
     checkpoint = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     return {name: checkpoint[name] for name in ("state_dict", "optimizer", "averaging", "progress", "hyper_parameters")}
 
@@ -28,7 +28,7 @@ def weights(run: Path) -> dict[str, Any]:
 def test_a_run_whose_steps_were_chosen_is_the_run_with_these_steps_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though it was stopped and resumed. A clock by which each step takes a second makes it a short one."""
+    """Also if it was stopped and resumed. With a clock in which each step takes a second, the run is short."""
     monkeypatch.setattr("time.perf_counter", map(float, count()).__next__)
     home, by_time = corpus(tmp_path), tmp_path / "by time"
     with trouble(16, term), pytest.raises(Interrupted):
@@ -54,9 +54,9 @@ def of_run(**changes: Any) -> RunSettings:
     [
         # A step and its share of a validation take 0.11 s; two more validations are at the end.
         (100, (), 1000, {"trainer.max_steps": 7800}),
-        # Ten validations of 1 s, and one of the last step's weights.
+        # Ten validations of 1 s, and one with the last step's weights.
         (1000, NULL, 1000, {"trainer.max_steps": 8490, "training.warmup_steps": 4, "training.validate_every": 849}),
-        # The test alone would take all of the time: training has half of it.
+        # The test alone would take all of the time, so training has half of it.
         (1000, NULL, 100, {"trainer.max_steps": 500, "training.warmup_steps": 4, "training.validate_every": 50}),
     ],
 )

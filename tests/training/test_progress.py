@@ -1,4 +1,4 @@
-"""What a run says while it trains, and what it leaves with and without its test."""
+"""The output of a run while it trains, and its files with and without a test."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def test_a_file_sees_a_line_of_progress_between_validations(
         assert re.search(rf"^step {step} of 4   training loss \d+\.\d\d   .*about \d:\d\d left$", said, re.MULTILINE)
     assert len(re.findall("^step .* validation loss ", said, re.MULTILINE)) == 1
     assert "testing: test (10 sentences)" in said
-    # A run of few steps has a time per step too.
+    # A run of few steps also has a time per step.
     assert json.loads((tmp_path / "run" / "test.json").read_text(encoding="utf-8"))["cost"]["ms/step"] > 0
 
 
@@ -90,7 +90,7 @@ def test_the_bar_of_a_finished_run_is_full(
 
 
 @pytest.mark.long
-def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_a_run_without_validation_can_be_resumed(tmp_path: Path) -> None:
     changes = {"test": False, "trainer__limit_val_batches": 0, "training__averaging__kind": "none"}
     home, run = corpus(tmp_path), tmp_path / "run"
     train(run, settings(home, trainer__max_steps=3, **changes))
@@ -101,7 +101,7 @@ def test_a_run_without_validation_can_be_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_run_that_goes_on_without_validation_says_whose_weights_are_kept(
+def test_a_run_resumed_without_validation_says_which_weights_are_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home, run = corpus(tmp_path), tmp_path / "run"
@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_without_validation_says_whose_weights_are_kept(
     best = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
     kept = load_file(run / "translator.safetensors")
     assert all(torch.equal(kept[name], best[f"model.{name}"]) for name in kept if f"model.{name}" in best)
-    # Resumed once more as the line says, the last step is validated.
+    # Resumed once more with the printed command, it validates the last step.
     train(run, settings(home, trainer__max_steps=4, test=False, trainer__limit_val_batches=1.0), last(run))
     said = capsys.readouterr().err
     assert "not validated" not in said
@@ -142,7 +142,7 @@ def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_pa
     (run / "evaluation.json").touch()
     left, kept = ["translator.safetensors", "test.json"], ["README.md", "hypotheses.test.txt", "evaluation.json"]
     longer = settings(home, trainer__max_steps=9, **every)
-    with trouble(1, term), pytest.raises(Interrupted):  # before it validates
+    with trouble(1, term), pytest.raises(Interrupted):  # before the validation
         train(run, longer, last(run))
     assert all((run / name).exists() for name in (*left, *kept))
     with trouble(6, term), pytest.raises(Interrupted):
@@ -154,7 +154,7 @@ def test_a_better_checkpoint_ends_what_an_earlier_end_of_the_run_has_left(tmp_pa
 
 
 @pytest.mark.long
-def test_a_row_is_logged_every_so_many_steps(tmp_path: Path) -> None:
+def test_a_row_is_logged_every_n_steps(tmp_path: Path) -> None:
     often = {"loggers": ["csv"], "trainer__log_every_n_steps": 2, "trainer__accumulate_grad_batches": 3, "test": False}
     train(tmp_path / "run", settings(corpus(tmp_path), trainer__max_steps=5, **often))
     with (tmp_path / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:

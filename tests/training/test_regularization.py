@@ -1,4 +1,4 @@
-"""What hooks leave out of a model: as much as asked for, in training only, and nothing else."""
+"""Regularizers drop the set share of a model, only in training, and nothing else."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def test_each_sentence_of_either_side_loses_words_of_its_own() -> None:
     drop_words(dropping, 0.5)
     same = IDS[:1].expand(2, -1)
     for embedding in (dropping.encoder.embedding, dropping.decoder.embedding):
-        one, other = embedding(same)  # of 11 words, each lost or not
+        one, other = embedding(same)  # 11 words, each lost or not
         assert not torch.equal(one, other)
 
 

@@ -1,4 +1,4 @@
-"""What is said of a finished run, and what its table of a sweep shows."""
+"""The last lines of a finished run, and the table of a sweep."""
 
 import os
 from dataclasses import replace
@@ -39,7 +39,7 @@ def test_a_run_without_its_test_says_its_validation_and_how_to_test_it(
 def test_the_next_commands_have_the_search_of_the_test_and_no_more(
     capsys: pytest.CaptureFixture[str], sentence: str, dashes: str
 ) -> None:
-    # The length penalty is the model's own by now.
+    # The model has its own length penalty by now.
     search = replace(BEAM, min_length=3, length_penalty=1.5)
     result = Result(30.0, "bleu", SCORES, {}, [(sentence, "A dog.", "The dog.")], ["test: 2 were cut"])
     show_result(result, Path("my_run"), search)

@@ -1,4 +1,4 @@
-"""Which settings a resumed run must keep, which may change and are said, and which do not matter."""
+"""The settings that a resumed run must keep, those that may change with a notice, and those that do not matter."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ DIGESTS = {"train": "1", "validation": "2", "synthetic": "none", "test": "4"}
 
 
 def run_settings(digests: dict[str, str] = DIGESTS, **changes: Any) -> dict[str, Any]:
-    """What a checkpoint says of a run; `a__b=x` sets a.b."""
+    """The settings of a run in its checkpoint; `a__b=x` sets a.b."""
     return settings(Path("corpus"), **changes) | {"digests": digests}
 
 
@@ -34,7 +34,7 @@ SAVED = {"settings": run_settings(), "progress": {"step": 20}}
         ("data.synthetic_tag", True),
     ],
 )
-def test_what_would_make_a_different_run_cannot_change(key: str, value: object) -> None:
+def test_settings_that_make_a_different_run_cannot_change(key: str, value: object) -> None:
     with pytest.raises(UsageError, match=f"^a resumed run cannot change {key}=.* .was .*: leave that out, or start a"):
         check_resumption(SAVED, run_settings(**{key.replace(".", "__"): value}))
 

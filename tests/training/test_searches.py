@@ -1,4 +1,4 @@
-"""What a model says of its searches comes from its training pairs."""
+"""A model's search limits come from its training pairs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Settings that do not go together are refused before the corpus is read; each of them goes with others."""
+"""Wrong combinations of settings are refused before the corpus is read; each setting is allowed with others."""
 
 import importlib.util
 import re

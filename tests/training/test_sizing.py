@@ -1,4 +1,4 @@
-"""What is chosen for a corpus of some size, and that what is typed wins."""
+"""Settings that are chosen by the size of a corpus; typed settings win."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,7 @@ from transformer.training.config import check_settings
 from transformer.training.sizing import COVERAGE, CURVE, PAIRS, CorpusSize, as_typed, choose, measure
 
 OWN = ("data.pairs=x.tsv",)
-# The presets by size that were tried (docs/choose.md).
+# The tried presets by size (docs/choose.md).
 ONES = {"training.schedule": "cosine", "training.averaging.kind": "exponential", "model.heads": 4, "model.norm": "pre"}
 TRIED: dict[int, dict[str, Any]] = {
     2_000: ONES
@@ -46,7 +46,7 @@ TRIED: dict[int, dict[str, Any]] = {
 
 
 def chosen(size: CorpusSize, *typed: str, on_cpu: bool = False) -> dict[str, Any]:
-    """All settings of a run on a corpus of one's own, by their full names."""
+    """All settings of a run on the user's own corpus, by their full names."""
     return dict(flatten(choose(of_run(composed(*OWN, *typed)), size, on_cpu)[0]))
 
 
@@ -106,7 +106,7 @@ def test_a_choice_of_a_group_that_is_typed_wins() -> None:
     assert (found["data.batch_tokens"], found["trainer.max_steps"]) == (8192, 40_000)
 
 
-def test_what_is_typed_and_what_is_chosen_can_be_trained_together() -> None:
+def test_typed_and_chosen_settings_can_be_trained_together() -> None:
     for typed in ("model.heads=6", "tokenizer=char", "tokenizer=word", "trainer.limit_val_batches=0", "model.heads=5"):
         plain, _ = choose(of_run(composed(*OWN, typed)))
         check_settings(read_run_settings(plain), read_model(plain["model"]))
@@ -118,7 +118,7 @@ def test_a_model_to_begin_with_brings_its_size_and_tokenizer() -> None:
     _, values = choose(of_run(composed(*OWN, "init_from=x")))
     assert "model.dropout" in values
     assert not [name for name in values if name.startswith("tokenizer.") or name in ("model.dim", "model.layers")]
-    assert values["training.bpe_dropout"] == 0  # whatever tokenizer it is
+    assert values["training.bpe_dropout"] == 0  # for every tokenizer
 
 
 @pytest.mark.parametrize("typed", [(), ("data=toy",), ("experiment=toy_little",), ("experiment=multi30k_cpu",)])
@@ -170,7 +170,7 @@ def test_a_vocabulary_has_room_for_the_characters_of_chinese_and_for_merges(tmp_
     assert data.source_tokenizer.writes(lines[0])
 
 
-def test_what_was_chosen_is_printed_as_it_is_typed() -> None:
+def test_chosen_settings_are_printed_as_they_can_be_typed() -> None:
     plain, values = choose(of_run(composed(*OWN)), CorpusSize(7_000))
     assert of_run(compose(*OWN, *as_typed(values).split())) == plain
     assert all(math.isfinite(number) for number in values.values() if isinstance(number, float))

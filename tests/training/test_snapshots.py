@@ -1,4 +1,4 @@
-"""The models that a run keeps on its way: which, and that each is the model of its step."""
+"""The models that a run keeps while it trains, and that each is the model of its step."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_run_without_a_last_step_keeps_none_unless_it_is_asked_to() -> None:
 
 @pytest.mark.parametrize("kind", ["none", pytest.param("exponential", marks=pytest.mark.long)])
 def test_a_snapshot_is_the_model_after_its_steps(data: TranslationData, tmp_path: Path, kind: str) -> None:
-    """With an average of the weights, it is the average, which is what a run leaves."""
+    """With averaged weights it is the average, like the final model."""
     averaging = replace(SETTINGS.averaging, kind=kind)
     module = module_for(data, replace(SETTINGS, snapshots=3, averaging=averaging))
     seen = {0: [weight.detach().clone() for weight in module.model.parameters()]}

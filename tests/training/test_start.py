@@ -1,4 +1,4 @@
-"""Where training begins, and both directions in one model: learned, kept in the file, asked for by language."""
+"""The start of training, and both directions in one model: learned, stored in the file, chosen by language."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A finished run of 6 steps, to begin others with, and its settings."""
+    """A finished run of 6 steps, from which others begin, and its settings."""
     folder = tmp_path_factory.mktemp("first")
     plain = settings(corpus(folder), trainer__max_steps=6, test=False)
     train(folder / "run", plain)
@@ -102,7 +102,7 @@ def test_training_begins_with_the_weights_and_tokenizers_of_another_run(
     first: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, plain = first
-    # Other words: a vocabulary of its own would be another, and a step so short changes nothing that can be seen.
+    # Different words would give another vocabulary, and such a short step has no visible effect.
     (tmp_path / "words.de").write_text("".join(f"{word}\n" for word in DIGITS), encoding="utf-8")
     (tmp_path / "words.en").write_text("".join(f"{word}\n" for word in ENGLISH), encoding="utf-8")
     weights = run / "translator.safetensors"
@@ -144,11 +144,11 @@ def test_fine_tuning_adds_the_tags_of_further_directions_and_keeps_all_else(
         torch.testing.assert_close(after[: len(before)], before, atol=1e-9, rtol=0, msg=name)
         assert len(after) in (len(before), len(before) + len(tags))
     new = second.model.encoder.embedding.tokens.weight[size:]
-    assert (new.std(dim=1) > 0.01).all()  # not empty memory, nor all alike: each is drawn as those of a new model are
+    assert (new.std(dim=1) > 0.01).all()  # not empty memory, and not all equal: each is drawn as in a new model
 
 
 @pytest.mark.long
-def test_a_vocabulary_that_cannot_spell_the_corpus_is_told_before_training(
+def test_a_vocabulary_that_cannot_spell_the_corpus_is_reported_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = settings(corpus(tmp_path), trainer__max_steps=1, test=False)

@@ -1,4 +1,4 @@
-"""What stands before training: which sentences are left out or cut, unknown or few, and the size of the model."""
+"""The lines before training: sentences that are left out, cut, unknown or few, and the size of the model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ def shown(data: TranslationData, capsys: pytest.CaptureFixture[str], init_from: 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> TranslationData:
-    """Of 101 pairs, the same in every split, the second is too long and the third has an empty side."""
+    """The second of 101 pairs, the same in every split, is too long, and the third has an empty side."""
     for language, words in (("de", "ein Hund"), ("en", "a dog")):
         lines = [words] * 101
         lines[1], lines[2] = " ".join([words] * 9), words if language == "de" else ""
@@ -28,7 +28,7 @@ def mixed(tmp_path: Path) -> TranslationData:
     return TranslationData(settings(tmp_path), tokenizer_settings("word", 100), seed=1)
 
 
-def test_what_is_too_long_or_empty_is_left_out_of_training_and_cut_elsewhere(
+def test_long_and_empty_pairs_are_left_out_of_training_and_cut_elsewhere(
     mixed: TranslationData, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = shown(mixed, capsys)
@@ -56,7 +56,7 @@ def test_the_table_counts_tokens_by_side_and_an_unknown_few_is_no_note(
 @pytest.mark.parametrize(
     ("count", "listed"), [(10, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10"), (11, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …")]
 )
-def test_of_many_pairs_that_are_too_long_the_first_ten_are_named(
+def test_the_first_ten_of_many_too_long_pairs_are_named(
     mixed: TranslationData, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, listed: str
 ) -> None:
     for language, word in (("de", "Hund "), ("en", "dog ")):
@@ -79,7 +79,7 @@ def test_synthetic_pairs_are_left_out_as_others_of_training_are(
     assert "synthetic: 1 empty on a side, left out: pairs 3" in said
 
 
-def test_what_the_corpus_was_cut_from_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_that_a_corpus_was_cut_from_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "x.tsv", [f"ein {letter}\ta {letter}" for letter in "abcdefghijklmnopqrst"])
     whole = settings(tmp_path, train=None, validation=None, test=None, pairs=str(tmp_path / "x.tsv"), split=[0.2, 0.2])
     said = shown(TranslationData(whole, tokenizer_settings("word", 100), seed=1), capsys)
@@ -98,7 +98,7 @@ def test_a_hundred_sentences_are_not_few_and_fewer_are(
     assert [line.partition(" sentences")[0] for line in said if "are few" in line] == ["test: 99"]
 
 
-def test_words_that_the_vocabulary_lacks_are_told_by_split_and_language(
+def test_words_that_the_vocabulary_lacks_are_reported_by_split_and_language(
     mixed: TranslationData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not any("unknown to the vocabulary" in line for line in shown(mixed, capsys))
@@ -122,7 +122,7 @@ def test_the_parts_of_a_model_have_all_its_parameters(
     assert sum(numbers) == int(total)
 
 
-def test_the_parts_of_a_model_are_told_apart(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_parts_of_a_model_are_distinguished(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
     translator = module_for(mixed, encoder__layers=3, positions="none").translator
     show_run(mixed, translator, SearchSettings(), "cpu: 1 thread", 1, None)
     said = capsys.readouterr().err
@@ -148,12 +148,14 @@ def test_references_that_no_model_could_write_are_counted(
     assert said == ([f"{split}: {expected}" for split in ("validation", "test")] if normalization == "nfkc" else [])
 
 
-def test_it_is_said_whose_weights_a_run_begins_with(mixed: TranslationData, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_source_of_the_initial_weights_is_printed(
+    mixed: TranslationData, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert not any("weights and tokenizers come from" in line for line in shown(mixed, capsys))
     assert any("weights and tokenizers come from first" in line for line in shown(mixed, capsys, "first"))
 
 
-def test_the_pairs_of_an_epoch_are_told_where_some_come_more_often(
+def test_the_pairs_of_an_epoch_are_reported_if_some_come_more_often(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = numbers_data(tmp_path, directions=["de-en", "en-de"])
@@ -162,11 +164,13 @@ def test_the_pairs_of_an_epoch_are_told_where_some_come_more_often(
     assert "pairs of an epoch: de-en 174, en-de 174" in shown(data, capsys)
 
 
-def test_a_small_direction_is_told_to_come_more_often(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_reported_that_a_small_direction_comes_more_often(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name, count in (("x.de-en", 36), ("x.en-de", 9)):
         write(tmp_path, f"{name}.de", ["ein Hund"] * count)
         write(tmp_path, f"{name}.en", ["a dog"] * count)
     both = settings(tmp_path, directions=["de-en", "en-de"], direction_temperature=2.0)
     data = TranslationData(both, tokenizer_settings("word", 100), seed=1)
-    # 45 pairs, as √36 : √9.
+    # 45 pairs, in proportion to √36 : √9.
     assert "pairs of an epoch: de-en 30, en-de 15" in shown(data, capsys)

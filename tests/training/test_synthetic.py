@@ -1,4 +1,5 @@
-"""Synthetic pairs beside the real ones: in the shares that were asked for, tagged, without leaks, said in the card."""
+"""Synthetic pairs beside the real ones: with the set ratio, tagged, without test sentences, and mentioned in the
+card."""
 
 import shutil
 from collections import Counter
@@ -49,7 +50,7 @@ def prepared(folder: Path, **changes: Any) -> TranslationData:
 
 
 def texts(data: TranslationData, epoch: int) -> list[tuple[list[str], str, str]]:
-    """The tags, source and target of all pairs that training is served in an epoch."""
+    """The tags, sources and targets of all training pairs of an epoch."""
     loader, tokenizer = data.loader("train"), data.source_tokenizer
     loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
     tags = [id for id in range(4, len(tokenizer)) if tokenizer.piece(id) in ("<2de>", "<2en>", "<bt>")]
@@ -73,14 +74,14 @@ def test_without_a_ratio_every_pair_comes_once_an_epoch(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.25, 0.5])
-def test_a_ratio_serves_so_many_for_each_real_pair_and_others_in_each_epoch(folder: Path, ratio: float) -> None:
+def test_a_ratio_gives_the_synthetic_pairs_for_each_real_one_others_each_epoch(folder: Path, ratio: float) -> None:
     data = prepared(folder, data__synthetic_ratio=ratio)
     epochs = [Counter(target for _, _, target in texts(data, epoch)) for epoch in range(4)]
     share = round(ratio * REAL.total())
     assert [epoch.total() - REAL.total() for epoch in epochs] == 4 * [share]
     assert all(epoch & REAL == REAL for epoch in epochs)
     used = sum((epoch - REAL for epoch in epochs), Counter[str]())
-    assert max(used.values()) - min(used[target] for target in SYNTHETIC) <= 1  # none again before every other
+    assert max(used.values()) - min(used[target] for target in SYNTHETIC) <= 1  # no pair twice before all others came
     assert epochs[0] != epochs[1]
     assert epochs[0] == Counter(target for _, _, target in texts(prepared(folder, data__synthetic_ratio=ratio), 0))
 
@@ -139,7 +140,7 @@ def test_a_sentence_of_validation_or_test_is_refused(folder: Path, side: str, sp
         prepared(folder)
 
 
-def test_what_cannot_be_is_refused_before_training(folder: Path) -> None:
+def test_wrong_settings_are_refused_before_training(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"data\.synthetic=.*nothing: it needs .*nothing\.de and"):
         prepared(folder, data__synthetic=[str(folder / "nothing")])
     with pytest.raises(ValueError, match=r"data\.synthetic_tag and data\.synthetic_ratio are for data\.synthetic"):
@@ -168,7 +169,7 @@ def test_a_run_is_resumed_exactly_and_its_card_says_what_was_synthetic(folder: P
     assert "| `de` by `reverse/translator.safetensors` (beam), from `text.en` | 40 |" in card
     assert "| origin not stated | 20 |" in card
 
-    # Synthetic pairs first, then the real ones alone.
+    # First synthetic pairs, then only the real ones.
     real = settings(folder, trainer__max_steps=2, init_from=str(folder / "whole"))
     train(folder / "tuned", real)
     card = (folder / "tuned" / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a run says of its costs."""
+"""The costs that a run reports."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from transformer.training import throughput as throughput_module
 from transformer.training.throughput import Throughput, peak_memory
 
 
-def test_the_peak_of_memory_is_known_where_the_system_does_not_tell_it(tmp_path: Path) -> None:
+def test_the_peak_of_memory_is_known_if_the_system_does_not_give_it(tmp_path: Path) -> None:
     (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t  2024 kB\n", encoding="utf-8")
     assert processes.peak_memory() <= peak_memory(tmp_path / "status") <= processes.peak_memory()
     (tmp_path / "status").write_text("Name:\tpython\nVmHWM:\t  2024 kB\nVmRSS:\t  1000 kB\n", encoding="utf-8")
@@ -22,7 +22,7 @@ def test_the_peak_of_memory_is_known_where_the_system_does_not_tell_it(tmp_path:
 def measure(
     monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], steps: int, validate_every: int = 100
 ) -> dict[str, float]:
-    """What is measured where step n takes so many seconds and has 10 n tokens, and a validation takes an hour."""
+    """The measurement if step n takes `seconds(n)` and has 10 n tokens, and a validation takes an hour."""
     throughput, clock = Throughput(), [0.0]
     monkeypatch.setattr(throughput_module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     throughput.start()

@@ -1,4 +1,4 @@
-"""Every filter of synthetic pairs drops what it is for, before the translation where it can, and nothing else."""
+"""Every filter of synthetic pairs drops its faults, before the translation if possible, and nothing else."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -126,7 +126,7 @@ def test_the_other_direction_is_filtered_by_the_same_corpus(tmp_path: Path) -> N
 
 
 def test_a_held_out_sentence_of_a_third_language_is_dropped_too(tmp_path: Path) -> None:
-    """Training refuses it on either side, whatever the language."""
+    """Training refuses such a sentence on either side, in any language."""
     corpus = write(tmp_path, {"train": TRAIN, "test": TEST, "validation": VALIDATION})
     for split in ("train", "validation", "test"):
         (tmp_path / f"{split}.fr").write_text(

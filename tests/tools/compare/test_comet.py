@@ -1,4 +1,4 @@
-"""COMET is asked through its own program, here a stand-in with the same command line: the real one needs its model."""
+"""COMET is called through its own program, here a stand-in with the same command line: the real one needs its model."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from transformer.tools.compare.comet import comet_scores
 
-# Scores a translation by the share of its lines that are their references.
+# The score of a translation is the share of its lines that equal their references.
 STAND_IN = f"""#!{sys.executable}
 import argparse
 parser = argparse.ArgumentParser()
@@ -43,13 +43,13 @@ def test_each_system_gets_its_score() -> None:
     assert comet_scores("known", SYSTEMS, ["s"] * 4, REFERENCES) == {"good, 1": 0.75, "score: 1": 0.25}
 
 
-def test_a_model_that_cannot_be_had_is_told_in_one_line() -> None:
+def test_a_model_that_cannot_be_downloaded_is_reported_in_one_line() -> None:
     with pytest.raises(ValueError, match=r"--comet other: .* this model: KeyError") as error:
         comet_scores("other", SYSTEMS, ["s"] * 4, REFERENCES)
     assert "\n" not in str(error.value)
 
 
-def test_without_the_program_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ValueError, match=r"needs the program comet-score: .*pipx install unbabel-comet"):
         comet_scores("known", SYSTEMS, ["s"] * 4, REFERENCES)

@@ -1,4 +1,4 @@
-"""What a comparison says agrees with the p-values it shows, and each number stands where it belongs."""
+"""The sentences of a comparison agree with its p-values, and each number is in the right row and column."""
 
 import pytest
 

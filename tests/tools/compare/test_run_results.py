@@ -1,4 +1,4 @@
-"""Which runs are meant, what they are called, and which of them cannot be compared with each other."""
+"""The compared runs, their names, and runs that cannot be compared with each other."""
 
 import os
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_fewer_than_two_runs_are_not_compared(home: Path, runs: list[str]) -> No
         find_runs(runs)
 
 
-def test_runs_are_called_by_what_tells_their_paths_apart(home: Path) -> None:
+def test_runs_are_called_by_the_parts_of_their_paths_that_differ(home: Path) -> None:
     assert run_names([Path("x/first/0"), home / "x" / "second" / "0"]) == [f"first{os.sep}0", f"second{os.sep}0"]
 
 
@@ -86,7 +86,7 @@ def test_runs_without_a_common_metric_are_not_compared() -> None:
         shared_metrics(runs)
 
 
-def test_of_searches_it_is_said_where_they_differ_or_that_evaluate_chose_them() -> None:
+def test_different_searches_and_those_of_evaluate_are_reported() -> None:
     greedy, beam = ({"method": method, "max_length": 9} for method in ("greedy", "beam"))
     again = {"search": greedy, "is_own": False}
     assert search_notes({"a": results(search=greedy), "b": results(search=greedy)}) == (False, [])

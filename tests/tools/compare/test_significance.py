@@ -1,4 +1,4 @@
-"""A comparison says what sacrebleu's own command line says, and nothing where there is nothing to say."""
+"""A comparison gives the numbers of sacrebleu's own command line, and no difference if there is none."""
 
 import itertools
 import random
@@ -26,7 +26,7 @@ REFERENCES = [" ".join(DRAW.choices(WORDS, k=DRAW.randint(4, 12))) for _ in rang
 
 
 def noisy(share: float, seed: int) -> list[str]:
-    """The references with a share of their words drawn anew."""
+    """The references with a share of their words drawn again."""
     draw = random.Random(seed)
     return [
         " ".join(draw.choice(WORDS) if draw.random() < share else word for word in reference.split())
@@ -84,7 +84,7 @@ def test_randomisation_comes_close_to_trying_every_exchange() -> None:
     assert more > 0.01, "too easy a case to tell anything"
 
 
-def test_a_clearly_worse_system_is_told_from_the_first_and_one_as_good_is_not() -> None:
+def test_a_clearly_worse_system_is_significant_and_an_equal_one_is_not() -> None:
     systems = {"first": noisy(0.2, 1), "alike": noisy(0.2, 2), "worse": noisy(0.5, 3)}
     bleu = compare(systems, REFERENCES, "de", **FEW)["bleu"]
     assert bleu["first"].p is None
@@ -92,24 +92,24 @@ def test_a_clearly_worse_system_is_told_from_the_first_and_one_as_good_is_not() 
     assert bleu["worse"].p == max(bleu["worse"].p_bootstrap, bleu["worse"].p_randomization)
 
 
-def test_systems_that_say_the_same_are_no_discovery() -> None:
+def test_systems_with_the_same_output_are_not_significant() -> None:
     lines = noisy(0.2, 1)
     found = compare({"first": lines, "same": list(lines)}, REFERENCES, "de", **FEW)
     assert [found[metric]["same"].p for metric in METRICS] == [1.0, 1.0, 1.0]
-    # TER takes no notice of case, so that by TER alone nothing differs.
+    # TER ignores case, so by TER alone nothing differs.
     lower = compare({"first": lines, "lower": [line.lower() for line in lines]}, REFERENCES, "de", **FEW)
     assert lower["ter"]["lower"].p == 1.0
     assert lower["bleu"]["lower"].p < ALPHA
 
 
 @pytest.mark.parametrize("differing", [1, 3, 5, 12])
-def test_few_sentences_that_differ_prove_nothing(differing: int) -> None:
+def test_few_different_sentences_are_not_significant(differing: int) -> None:
     lines = noisy(0.5, 1)
     better = [*REFERENCES[:differing], *lines[differing:]]
     count = sum(one != other for one, other in zip(lines, better, strict=True))
     found = compare({"first": lines, "better": better}, REFERENCES, "de", ["bleu"], resamples=100, trials=500)
     p = found["bleu"]["better"].p_randomization
-    # Half of all exchanges that change all sentences or none are as extreme: their share is exact.
+    # Half of all exchanges (those that change all sentences or none) are as extreme: the share is exact.
     assert p is not None
     assert p >= min(1.0, 2 / 2**count)
     assert (found["bleu"]["better"].p < ALPHA) == (count > 5)
@@ -142,7 +142,7 @@ def test_the_sentences_that_differ_most_come_first() -> None:
     assert largest_differences(first, other, REFERENCES, "de", 1) == found[:1]
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_comparisons_that_are_impossible_are_refused() -> None:
     with pytest.raises(ValueError, match="two systems or more"):
         compare({"alone": REFERENCES}, REFERENCES, "de", METRICS)
     with pytest.raises(ValueError, match="short has 119 translations for 120 references"):

@@ -1,4 +1,4 @@
-"""Small corpora for the doctor: clean ones, of words in no order, and the faults to plant in them."""
+"""Small corpora for the doctor: clean ones, of words in random order, and the faults that tests add to them."""
 
 import random
 import unicodedata
@@ -12,7 +12,7 @@ TOY = Path(__file__).parents[3] / "data" / "toy"
 
 
 def vocabulary(language: str) -> list[str]:
-    """Words of some length, so that a sentence of ten is told from another language's."""
+    """Rather long words, so that ten of them are recognized as one language."""
     found = {word.strip(".,?!") for word in (TOY / f"test.{language}").read_text(encoding="utf-8").split()}
     return sorted(word for word in found if len(word) > 3 and word.isalpha())
 
@@ -25,7 +25,7 @@ def clean(count: int, seed: int) -> list[Pair]:
 
 
 def write(folder: Path, splits: dict[str, list[Pair]]) -> DataSettings:
-    """SPLIT.de and SPLIT.en, byte for byte what the pairs say."""
+    """SPLIT.de and SPLIT.en, with exactly the bytes of the pairs."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, pairs in splits.items():
         for side, language in enumerate(("de", "en")):
@@ -38,16 +38,16 @@ TRAIN, TEST, VALIDATION = clean(300, seed=1), clean(20, seed=2), clean(20, seed=
 
 
 def said(source: str) -> str:
-    """The same words, written otherwise."""
+    """The same words in a different form."""
     return source.upper().replace(" ", ", ") + "!?"
 
 
 def moved(source: str) -> str:
-    """A sentence that holds nearly all of another."""
+    """A sentence that contains nearly all words of another."""
     return "Und " + source.removesuffix(".").rpartition(" ")[0] + " auch heute noch."
 
 
-# The pairs to put into train by line (from 1), and the lines on which the check then finds its fault.
+# The pairs to put into train by line (from 1), and the lines in which the check then finds its fault.
 S, T = (lambda line: TRAIN[line - 1][0]), (lambda line: TRAIN[line - 1][1])
 PLANTED: dict[str, dict[int, Pair]] = {
     "empty": {10: ("", T(10)), 20: (S(20), "  "), 30: ("", "")},
@@ -81,11 +81,11 @@ PLANTED: dict[str, dict[int, Pair]] = {
     "mixed quotes": {32: (f"„{S(32)}“", T(32)), 33: (S(33), T(33) + " It’s.")},
     "several translations": {34: (S(34), T(34)), 35: (S(34), T(35))},
 }  # fmt: skip
-# What the planted lines make of others: quotes are mixed when more lines have the other style.
+# Other lines that these faults need: quotes are mixed if more lines have the other style.
 USUAL: dict[str, dict[int, Pair]] = {
     "mixed quotes": {line: (f'"{S(line)}"', T(line) + " It's.") for line in (41, 42, 43)},
 }
-# What looks like a fault and is none.
+# Pairs that look faulty but are not.
 NO_FAULTS: dict[str, Pair] = {
     "a name is the same in both languages": ("Angela Merkel", "Angela Merkel"),
     "numbers are the same in both languages": ("1999 2001 2003 2005 2007 2009", "1999 2001 2003 2005 2007 2009"),

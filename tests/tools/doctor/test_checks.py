@@ -1,4 +1,4 @@
-"""Every check against a corpus with planted faults: those lines are found, and no others."""
+"""Every check on a corpus with added faults: it finds those lines and no others."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_a_check_finds_the_planted_lines_and_no_others(tmp_path: Path, name: str
     found = {finding.check.name: finding for finding in findings}
     assert found[name].lines == sorted(PLANTED[name])
     assert found[name].pairs == len(PLANTED[name])
-    # Other checks may see those lines too (a repeated pair with an edge space), but they see no others.
+    # Other checks may find those lines too (a repeated pair with an edge space), but no other lines.
     for other in findings:
         assert set(other.lines) <= PLANTED[name].keys(), other.check.name
     drops = next(check.drops for check in CHECKS if check.name == name)
@@ -41,7 +41,7 @@ def test_a_check_finds_the_planted_lines_and_no_others(tmp_path: Path, name: str
     assert all(one.reasons == [name] for one in dropped)
 
 
-def test_what_only_looks_like_a_fault_is_none(tmp_path: Path) -> None:
+def test_lines_that_only_look_faulty_are_not_reported(tmp_path: Path) -> None:
     assert examine(tmp_path, planted(dict(enumerate(NO_FAULTS.values(), 101)))) == ([], [])
 
 
@@ -49,12 +49,12 @@ def test_every_check_is_tried() -> None:
     assert {check.name for check in CHECKS} == {*PLANTED, "too long"}
 
 
-def test_what_costs_a_pair_and_what_is_only_told() -> None:
-    told = {"invisible", "edge spaces", "carriage returns", "decomposed", "mixed quotes", "several translations"}
-    assert {check.name for check in CHECKS if not check.drops} == told
+def test_some_faults_drop_a_pair_and_others_are_reported() -> None:
+    reported = {"invisible", "edge spaces", "carriage returns", "decomposed", "mixed quotes", "several translations"}
+    assert {check.name for check in CHECKS if not check.drops} == reported
 
 
-def test_what_is_a_fault_of_training_only() -> None:
+def test_some_faults_count_only_in_training() -> None:
     of_training = {"too long", "in a held-out split", "nearly held out", "several translations"}
     assert {check.name for check in CHECKS if check.train_only} == of_training
 
@@ -69,7 +69,7 @@ def test_pairs_without_text_are_empty_and_no_duplicates(tmp_path: Path) -> None:
     assert [finding.check.name for finding in findings] == ["empty"]
 
 
-def test_of_many_lines_the_first_five_are_listed_and_the_first_faulty_side_is_shown(tmp_path: Path) -> None:
+def test_the_first_five_lines_are_listed_and_the_first_faulty_side_is_shown(tmp_path: Path) -> None:
     [finding], _ = examine(tmp_path, planted({line: (S(line), T(line) + "\x07") for line in (9, 3, 5, 7, 2, 8, 6)}))
     assert (finding.pairs, finding.lines) == (7, [2, 3, 5, 6, 7])
     assert finding.example == T(2) + "\x07"
@@ -82,7 +82,7 @@ def test_each_split_may_have_a_style_of_quotes_of_its_own(tmp_path: Path) -> Non
     assert not [finding for finding in findings if finding.pairs]
 
 
-def test_what_other_directions_hold_out_is_held_out_of_this_one_too(tmp_path: Path) -> None:
+def test_held_out_sentences_of_other_directions_are_held_out_too(tmp_path: Path) -> None:
     settings = write(tmp_path / "own", {"train": TRAIN[:40], "test": TEST, "validation": VALIDATION})
     other = write(tmp_path / "other", {"train": TRAIN[:40], "test": [(S(3), "x"), ("y", T(7))], "validation": TEST})
     reverse = replace(other, source_language="en", target_language="de")
@@ -116,13 +116,13 @@ def test_what_training_finds_too_long_is_named(tmp_path: Path) -> None:
     assert [one.line.number for one in dropped] == [4, 9]
 
 
-def test_sides_are_told_apart(tmp_path: Path) -> None:
+def test_the_two_sides_are_distinguished(tmp_path: Path) -> None:
     for name, sides in (("edge spaces", [1, 2]), ("wrong language", [2, 2]), ("mixed quotes", [1, 1])):
         findings, _ = examine(tmp_path, planted(USUAL.get(name, {}), PLANTED[name]))
         assert next(finding for finding in findings if finding.check.name == name).sides == sides
 
 
-def test_faults_of_held_out_splits_are_told_but_nothing_is_dropped_for_them(tmp_path: Path) -> None:
+def test_faults_of_held_out_splits_are_reported_but_drop_nothing(tmp_path: Path) -> None:
     test = [*TEST, TEST[0], ("", TEST[1][1])]
     settings = write(tmp_path, {"train": TRAIN, "test": test, "validation": VALIDATION})
     dropped: list[Dropped] = []

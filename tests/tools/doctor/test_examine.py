@@ -1,4 +1,4 @@
-"""What the examination of a corpus adds up, and when a cleaned copy is what to do next."""
+"""The sums of the examination of a corpus, and when it advises a cleaned copy."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_pairs_that_training_leaves_out_as_too_long_are_found(tmp_path: Path) ->
     assert [(one["check"], one["lines"]) for one in found["findings"]] == [("too long", [5])]
 
 
-def test_of_a_table_the_line_ends_cannot_be_seen_and_of_cut_splits_nor_the_spaces(tmp_path: Path) -> None:
+def test_line_ends_of_tables_and_spaces_of_cut_splits_cannot_be_checked(tmp_path: Path) -> None:
     settings = corpus(tmp_path, TRAIN[:3])
     assert _unseen(settings, is_cut=False) == []
     assert _unseen(settings, is_cut=True) == ["edge spaces", "carriage returns"]

@@ -1,4 +1,4 @@
-"""What a plan says of a small corpus, and how long a run is."""
+"""The plan for a small corpus, and the length of a run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from transformer.training.train import prepare_data
 
 
 def planned(folder: Path, *typed: str, pairs: int = 300) -> Plan:
-    """The plan of a run on a small corpus, with settings that are typed."""
+    """The plan of a run on a small corpus, with typed settings."""
     corpus = write(folder, {"train": TRAIN[:pairs], "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in corpus.splits.items()]
     languages = ["data.source_language=de", "data.target_language=en", f"data.cache={corpus.cache}"]

@@ -1,4 +1,4 @@
-"""What is usual in a corpus, which decides what is a fault in it."""
+"""Usual values of a corpus, which decide what counts as a fault in it."""
 
 import math
 
@@ -25,7 +25,7 @@ def test_a_script_of_a_twentieth_of_the_letters_belongs_to_the_language() -> Non
     assert target == {"CYRILLIC", "LATIN"}
 
 
-def test_of_the_styles_of_quotation_marks_all_but_the_most_frequent_are_rare() -> None:
+def test_all_styles_of_quotation_marks_but_the_most_frequent_are_rare() -> None:
     source, target = profile(("«a»", '"a"'), ("«b»", "“b”"), ("“c”", "“c” it's")).rare_quotes
     assert source.isdisjoint("«»‹›")
     assert source.issuperset('“”„"「」')

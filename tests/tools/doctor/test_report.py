@@ -1,4 +1,4 @@
-"""What the doctor says stands in the right place, with the right numbers, and its next command is the one to type."""
+"""The doctor's report has the right numbers at the right places, and its next command can be typed."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def files(**changes: Any) -> DataSettings:
 
 
 def printed(capsys: pytest.CaptureFixture[str], **changes: Any) -> list[str]:
-    """The lines of a report without a finding but for these changes, their spaces made one."""
+    """The lines of a report without findings, with these changes and single spaces."""
     report = {
         "corpus": {"name": "files", "directions": ["de-en"], "pairs": {"train": 1000, "validation": 10, "test": 20}},
         **{"findings": [], "languages": [], "swapped": False, "byte_order_marks": [], "dropped": 0, "cut": []},
@@ -58,7 +58,7 @@ def test_a_finding_has_its_share_its_sides_and_its_first_lines(
     assert "unprintable: damaged text" in lines
 
 
-def test_what_was_not_found_is_listed_but_not_what_could_not_be_seen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_checks_without_findings_are_listed_but_not_skipped_checks(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, findings=[finding()], unseen=["edge spaces"])
     [clean] = [line.removeprefix("nothing found: ") for line in lines if line.startswith("nothing found: ")]
     assert {*clean.split(", ")} == {check.name for check in CHECKS} - {"unprintable", "edge spaces"}
@@ -77,13 +77,13 @@ def test_what_was_not_found_is_listed_but_not_what_could_not_be_seen(capsys: pyt
         ({}, "unknown tokens (bpe, 2,000 pieces): none"),
     ],
 )
-def test_what_is_known_of_a_corpus_is_said(
+def test_the_facts_about_a_corpus_are_printed(
     changes: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in printed(capsys, **changes)
 
 
-def test_unknown_tokens_are_told_by_split_and_language(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_tokens_are_reported_by_split_and_language(capsys: pytest.CaptureFixture[str]) -> None:
     unknown = {"train": {"de": 0.0, "en": 0.0}, "test": {"de": 0.0, "en": 0.0123}}
     lines = printed(capsys, tokenizer={"kind": "word", "size": 300, "unknown": unknown})
     assert "unknown tokens (word, 300 pieces): test en 1.2%" in lines
@@ -113,7 +113,7 @@ def test_the_steps_of_a_run_and_their_epochs_are_said(
     assert f"a run: 1,500 steps, about {said} epochs" in lines
 
 
-def test_of_a_run_without_a_number_of_steps_no_length_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_number_of_steps_has_no_printed_length(capsys: pytest.CaptureFixture[str]) -> None:
     assert not [line for line in printed(capsys) if line.startswith("a run: ")]
 
 
@@ -162,7 +162,7 @@ def test_a_cleaned_copy_is_named_in_place_of_the_corpus() -> None:
         (False, False, False, "  translator train seed=5"),
     ],
 )
-def test_what_to_do_next_is_what_helps(
+def test_the_advice_fits_the_findings(
     swapped: bool, error: bool, clean: bool, said: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = {"error": "too few"} if error else {}

@@ -23,7 +23,7 @@ from transformer.training.sizing import as_typed
 
 DROPPED = ("empty", "duplicate", "in a held-out split", "nearly held out", "copied source", "length ratio")
 KEPT = ("edge spaces", "carriage returns")
-TRAIN = PROJECT / "scripts" / "train.py"  # as a command to copy names it in another folder
+TRAIN = PROJECT / "scripts" / "train.py"  # the name of the command in another folder
 SMALL = [
     *("tokenizer=char", "model.dim=32", "model.feed_forward.dim=64", "model.layers=1", "data.batch_tokens=500"),
     *("trainer=cpu", "trainer.precision=32-true", "machine.matmul_precision=highest"),
@@ -38,7 +38,7 @@ def toy_pairs() -> list[tuple[str, str]]:
 
 
 def corpus(folder: Path) -> list[str]:
-    """Arguments that name a corpus with faults."""
+    """Arguments for a corpus with faults."""
     train = planted(*(PLANTED[name] for name in (*DROPPED, *KEPT)))
     settings = write(folder, {"train": train, "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
@@ -46,7 +46,7 @@ def corpus(folder: Path) -> list[str]:
 
 
 class Cleaned(NamedTuple):
-    """What doctor.py has left of a corpus with faults: a copy without them, a report, and its last words."""
+    """The output of doctor.py for a corpus with faults: a copy without them, a report, and the last printed line."""
 
     home: Path
     copy: Path
@@ -115,7 +115,7 @@ def test_the_next_command_keeps_the_license_and_leaves_no_second_fold_out() -> N
 
 
 @pytest.mark.long
-def test_what_cannot_be_seen_any_more_is_not_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_check_that_could_not_run_is_not_listed_as_without_findings(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text(
         "".join(f"{german} \t{english}\r\n" for german, english in toy_pairs()), encoding="utf-8"
     )
@@ -137,7 +137,7 @@ def test_a_second_look_at_a_cleaned_copy_finds_nothing_to_drop(cleaned: Cleaned,
     assert not [finding.check.name for finding in findings if finding.pairs]
 
 
-def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     arguments = [*corpus(tmp_path / "corpus"), *SMALL, f"data.cache={tmp_path}/cache"]
     home = tmp_path / "corpus"
     there = refused("doctor", *arguments, "--fix", "corpus", cwd=tmp_path)
@@ -175,9 +175,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     ),
     ids=["swapped", "damaged"],
 )
-def test_a_copy_that_would_not_help_is_not_what_to_do_next(
-    tmp_path: Path, pairs: list[tuple[str, str]], said: str
-) -> None:
+def test_a_useless_copy_is_not_advised(tmp_path: Path, pairs: list[tuple[str, str]], said: str) -> None:
     settings = write(tmp_path / "corpus", {"train": pairs, "test": TEST, "validation": VALIDATION})
     splits = [f"data.{split}={prefix}" for split, prefix in settings.splits.items()]
     languages = ["data.source_language=de", "data.target_language=en", "data.max_length=500"]
@@ -210,5 +208,5 @@ def test_a_small_corpus_gets_a_command_that_trains(tmp_path: Path) -> None:
         (["data=toy", "--output", "report.txt"], "--output"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, typed: list[str], said: str) -> None:
+def test_wrong_arguments_are_refused(tmp_path: Path, typed: list[str], said: str) -> None:
     assert said in refused("doctor", *typed, cwd=tmp_path)

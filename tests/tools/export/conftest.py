@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def build() -> Build:
-    """Makes a translator whose weights are all random: `build(a__b=x)` sets model.a.b."""
+    """Makes a translator with only random weights: `build(a__b=x)` sets model.a.b."""
     from tests.tools.export.models import random_translator, small_tokenizer
 
     return partial(random_translator, small_tokenizer())
@@ -37,7 +37,8 @@ def taught(build: Build) -> Translator:
 
 @pytest.fixture
 def open_page(browser: Chromium, tmp_path: Path) -> Iterator[Open]:
-    """Exports a translator and opens the page, in Chromium unless `firefox` is given; it is there until the next."""
+    """Exports a translator and opens the page, in Chromium or with `firefox` in Firefox; it stays open until the next
+    one."""
     from tests.tools.export.pages import exported
 
     opened: list[Opened] = []

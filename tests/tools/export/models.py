@@ -1,4 +1,4 @@
-"""Small translators whose every weight matters: an export that loses one computes something else."""
+"""Small translators in which every weight matters, so that an export that loses one gives other results."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,31 +27,31 @@ def small_tokenizer() -> Tokenizer:
 
 
 def random_translator(tokenizer: Tokenizer, **changes: object) -> Translator:
-    """A translator whose weights are all random; `a__b=x` sets model.a.b."""
+    """A translator with only random weights; `a__b=x` sets model.a.b."""
     torch.manual_seed(1)
     sizes = {"source_vocab_size": len(tokenizer), "target_vocab_size": len(tokenizer), "max_length": 32}
     model = Transformer(from_dict(ModelConfig, model_dict(**(sizes | changes)), "model")).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 1:
-                weight += 0.3 * torch.randn_like(weight)  # else biases are zero and norms one
+                weight += 0.3 * torch.randn_like(weight)  # otherwise biases are zero and norms one
     return Translator(model, (tokenizer, tokenizer), ("de", "en"))
 
 
 def with_two_vocabularies() -> Translator:
-    """A translator whose ids stand for other pieces, and are others in number, in the source and in the target."""
+    """A translator with different vocabularies, of different sizes, in the source and in the target."""
     source, target = (
         train_tokenizer(texts * 3, tokenizer_settings("bpe", size, byte_fallback=False))
         for texts, size in ((TEXTS, VOCAB_SIZE), (ENGLISH, 45))
     )
     sizes = {"source_vocab_size": len(source), "target_vocab_size": len(target), "max_length": 32}
-    # What all exports can express.
+    # Settings that all exports support.
     model = small_model(**sizes, norm="post", tied_embeddings="target")
     return Translator(model, (source, target), ("de", "en"))
 
 
 def teach_to_repeat(translator: Translator, steps: int, texts: Sequence[str] = TEXTS) -> None:
-    """Teaches a model to repeat its source, but not well: it is unsure, and its sentences end at an end symbol."""
+    """Teaches a model to repeat its source, but not well: its probabilities are not near 1, and its sentences end."""
     ids = [torch.tensor([*translator.source_tokenizer.encode(text), EOS]).numpy() for text in texts]
     source = pad(ids)
     inputs = torch.cat([torch.full((len(ids), 1), BOS), source[:, :-1]], dim=1)

@@ -19,7 +19,7 @@ from transformer.tools.export.formats import ExportSettings
 from transformer.tools.export.write import export
 from transformer.tools.hub.vocabulary import parse
 
-# Waits until the page is ready, or says why not.
+# Waits until the page is ready, or returns its error.
 READY = """async () => {
   for (let waited = 0; waited < 60_000; waited += 10) {
     const status = document.getElementById("status")?.textContent ?? "";
@@ -46,7 +46,7 @@ class Opened:
         return self.page.evaluate(function, list(argument))
 
     def assert_harmless(self) -> None:
-        """Nothing has gone wrong on it, and nothing was asked for but itself."""
+        """The page had no errors, and requested nothing but itself."""
         if self.visit is not None:
             assert self.visit.errors == []
             assert all(url.startswith(("file:", "blob:null/")) for url in self.visit.requests)

@@ -1,4 +1,4 @@
-"""CTranslate2 against our own model and search: the same translations and scores; what it cannot express is refused."""
+"""CTranslate2 compared with our own model and search: equal translations and scores; unsupported things are refused."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def exported(translator: Translator, folder: Path, precision: str = "float32") -
 
 
 def assert_same(found: list[list[Translation]], expected: list[list[Translation]]) -> None:
-    """The same best translations, and the same scores of what is in both lists."""
+    """The same best translations, and the same scores for translations in both lists."""
     assert [[h.text for h in hypotheses[:1]] for hypotheses in found] == [
         [h.text for h in hypotheses[:1]] for hypotheses in expected
     ]
@@ -133,8 +133,8 @@ def test_a_search_finds_the_same_translations_with_the_same_scores(
     found, expected = exported(taught, tmp_path / "engine").n_best(TEXTS, search), taught.n_best(TEXTS, search)
     assert_same(found, expected)
     if changes.keys() & {"max_length", "length_ratio"}:
-        return  # where limits cut searches off, the engine has no next best for what ended in the step before
-    # Of the hypotheses that end in the last step it keeps the best: its lists are as good at every place.
+        return  # at the limits the engine keeps no second best of hypotheses that ended one step earlier
+    # It keeps the best of the hypotheses that end in the last step, so its lists are as good at every place.
     for theirs, ours in zip(found, expected, strict=True):
         assert all(their.score > our.score - 1e-4 for their, our in zip(theirs, ours, strict=True))
 
@@ -167,7 +167,7 @@ def test_an_export_given_as_a_checkpoint_says_what_takes_it(taught: Translator, 
         Translator.load(tmp_path / "engine")
 
 
-def test_what_an_engine_does_not_give_is_refused_with_what_does(taught: Translator, tmp_path: Path) -> None:
+def test_results_that_an_engine_lacks_are_refused_with_an_alternative(taught: Translator, tmp_path: Path) -> None:
     engine = exported(taught, tmp_path / "engine")
     with pytest.raises(ValueError, match="shows no attention weights: load the run that it was made from"):
         explain(engine, "ja")
@@ -224,7 +224,7 @@ def test_an_export_is_as_sure_as_the_translator_and_names_no_source_words(taught
     )
     assert [word.text for word in theirs] == [word.text for word in words]
     assert [word.confidence for word in theirs] == pytest.approx([word.confidence for word in words], abs=1e-4)
-    kept = [word for word in theirs if word.source is not None]  # what the model did not write
+    kept = [word for word in theirs if word.source is not None]  # without the words that were copied
     assert kept == [("12!", 1.0, 2)]
 
 
@@ -241,18 +241,18 @@ def test_long_lines_empty_ones_and_batches_are_those_of_the_translator(
     assert (engine.source_language, engine.target_language, engine.device.type) == ("de", "en", "cpu")
 
 
-def test_of_a_text_longer_than_the_engines_own_limit_every_token_is_read(build: Build, tmp_path: Path) -> None:
+def test_every_token_of_a_text_above_the_engines_own_limit_is_read(build: Build, tmp_path: Path) -> None:
     tokenizers = build().tokenizers
     sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(tokenizers[0]))
     translator = Translator(small_model(**sizes, max_length=1300), tokenizers, ("de", "en"))
-    search = replace(BEAM, max_length=2)  # every search is cut off: the engine both searches and scores
+    search = replace(BEAM, max_length=2)  # every search is cut off, and the engine searches and scores
     found = exported(translator, tmp_path / "engine").n_best(["ja " * 600], search, split_lines="never")
     assert_same(found, translator.n_best(["ja " * 600], search, split_lines="never"))
 
 
 def test_pieces_that_the_vocabulary_lacks_are_unknown_to_an_exported_engine(build: Build, tmp_path: Path) -> None:
     engine = exported(build(), tmp_path / "engine")._engine  # type: ignore[attr-defined]
-    # As SentencePiece gives them to programs without this project.
+    # The pieces of SentencePiece, for programs without this project.
     unknown, named = ([["ja", piece, "in"]] for piece in ("猫", "<unk>"))
     found, expected = (engine.score_batch(source, [["ja"]])[0].log_probs for source in (unknown, named))
     assert found == pytest.approx(expected, abs=1e-6)
@@ -268,12 +268,12 @@ def test_a_model_of_both_directions_is_asked_for_the_one_it_was_exported_for(tmp
         translator = Translator(model, (tagged, tagged), languages)  # type: ignore[arg-type]
         engine = exported(translator, tmp_path / languages[0])
         assert [engine.source_tokenizer.piece(id) for id in engine.source_tokenizer.prefix] == [f"<2{languages[1]}>"]
-        # As docs/export.md says: the tag is a token, not a part of the text.
+        # As in docs/export.md: the tag is a token, not a part of the text.
         processor = SentencePieceProcessor(model_file=str(tmp_path / languages[0] / "source.spm"))
         pieces = processor.encode(TEXTS[1], out_type=str)
         ids = engine.source_tokenizer.encode(TEXTS[1])
         assert [f"<2{languages[1]}>", *pieces] == [engine.source_tokenizer.piece(id) for id in ids]
-        once = replace(BEAM, no_repeat=0)  # a second search of that engine may find others
+        once = replace(BEAM, no_repeat=0)  # a second search of that engine may give other results
         found[languages] = engine.n_best(TEXTS, once)
         assert_same(found[languages], translator.n_best(TEXTS, once))
     one, other = ([hypotheses[0].score for hypotheses in both] for both in found.values())
@@ -307,7 +307,7 @@ def test_rounded_weights_give_nearly_the_same_probabilities(taught: Translator, 
     probabilities = []
     for name in ("float32", precision):
         exported(taught, tmp_path / name, name)
-        # The rounded weights, but float32 arithmetic: that of int8 is only as exact as the processor's instructions.
+        # The rounded weights, but float32 arithmetic, because int8 arithmetic depends on the processor's instructions.
         engine = ctranslate2.Translator(str(tmp_path / name), compute_type="float32")
         scored = engine.score_batch(pieces, pieces)
         probabilities.append(torch.tensor([p for sentence in scored for p in sentence.log_probs]))
@@ -380,7 +380,7 @@ def test_a_device_that_is_not_there_is_refused(taught: Translator, tmp_path: Pat
         ("shared_vocabulary.json", b'"ja"', b'"?"'),
     ],
 )
-def test_what_the_engine_says_against_a_strangers_files_is_one_line(
+def test_the_engines_errors_about_altered_files_are_one_line(
     taught: Translator, tmp_path: Path, name: str, old: bytes, new: bytes
 ) -> None:
     folder = tmp_path / "engine"
@@ -389,7 +389,7 @@ def test_what_the_engine_says_against_a_strangers_files_is_one_line(
     assert old in content
     (folder / name).write_bytes(content.replace(old, new))
     manifest = json.loads((folder / EXPORT_MANIFEST).read_text(encoding="utf-8"))
-    manifest["files"][name] = sha256(folder / name)  # as a stranger would
+    manifest["files"][name] = sha256(folder / name)  # as an attacker would
     (folder / EXPORT_MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(str(folder))) as caught:
         load(folder, "cpu", 1).translate(["ja"])
@@ -419,7 +419,7 @@ def test_a_thousand_sentences_are_translated_the_same(tmp_path: Path) -> None:
     print(f"scores differ by {difference:.1e} at most")
     assert len(texts) == 1000
     for line in others:
-        # A tie: what ours takes for the best is as good.
+        # A tie: our best one is as good.
         assert found[line][0].score == pytest.approx(expected[line][0].score, abs=1e-5)
     assert difference < 1e-5
 

@@ -1,4 +1,4 @@
-"""docs/demo.html: a page of today, small, that translates the bundled corpus' test sentences as PyTorch does."""
+"""docs/demo.html: a current page, small, that translates the bundled corpus' test sentences as PyTorch does."""
 
 from dataclasses import replace
 from itertools import islice

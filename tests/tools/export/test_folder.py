@@ -1,4 +1,4 @@
-"""An export's folder: whole or not at all, nothing of anyone else's replaced, what is damaged or foreign refused."""
+"""An export's folder: whole or missing; it replaces no other files, and damaged or foreign files are refused."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def refusal(folder: Path) -> str:
     return str(caught.value)
 
 
-def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Translator, tmp_path: Path) -> None:
+def test_damaged_missing_and_foreign_files_are_refused_in_one_line(taught: Translator, tmp_path: Path) -> None:
     folder = tmp_path / "export"
     write(folder, "onnx", taught, make)
     for path in folder.iterdir():
@@ -78,7 +78,7 @@ def test_what_is_damaged_missing_or_foreign_is_refused_in_one_line(taught: Trans
         path.unlink()
         refusal(folder)
         path.write_bytes(whole)
-    (folder / ".DS_Store").touch()  # as the Finder leaves it
+    (folder / ".DS_Store").touch()  # as macOS writes it
     read(folder)
     (folder / "vmap.txt").write_text("a file that the engine would read", encoding="utf-8")
     assert "vmap.txt is not in its manifest" in refusal(folder)
@@ -159,7 +159,7 @@ def test_tokenizers_of_another_model_or_with_endless_pieces_are_refused(
         ({"tokenizer_kind": "\x1b[2J"}, r"tokenizer_kind=\x1b[2J is not allowed"),
     ],
 )
-def test_what_a_manifest_says_reaches_no_terminal_unescaped_and_names_its_folder(
+def test_text_of_a_manifest_is_escaped_and_its_folder_named(
     taught: Translator, tmp_path: Path, change: dict[str, object], reason: str
 ) -> None:
     folder = tmp_path / "export"

@@ -63,7 +63,7 @@ def test_settings_that_do_not_go_together_are_refused(
     ("format", "name"),
     others_long([("ctranslate2", "engine"), ("huggingface", "hub"), ("safetensors", "t.safetensors")]),
 )
-def test_of_two_vocabularies_each_stays_on_its_side(tmp_path: Path, format: str, name: str) -> None:
+def test_each_of_two_vocabularies_stays_on_its_side(tmp_path: Path, format: str, name: str) -> None:
     if format == "ctranslate2":
         pytest.importorskip("ctranslate2", reason="the export extra is not installed")
     translator = with_two_vocabularies()

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's transformers: what we write computes there what it does here, and theirs does here."""
+"""Folders of Hugging Face's transformers: our exports give the same results there, and theirs give them here."""
 
 import json
 import os
@@ -35,11 +35,11 @@ from transformer.tools.hub.vocabulary import KINDS, build_numbering, kind_of, pa
 transformers = pytest.importorskip("transformers", reason="the dev extra is not installed")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),
-    # What its own code does.
+    # The results of its own code.
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"),
 ]
 
-# An empty text has no tokens to translate: ours stays empty, theirs babbles.
+# An empty text has no tokens: our translation is empty, theirs is not.
 FULL_TEXTS = [text for text in TEXTS if text]
 VARIANTS: dict[str, dict[str, object]] = {
     "pre": {},
@@ -63,9 +63,9 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 
 def exported(translator: Translator, folder: Path, precision: str = "float32") -> tuple[Any, Any]:
-    """The model and the tokenizer that transformers makes of an export."""
+    """The model and the tokenizer that transformers loads from an export."""
     export(translator, ExportSettings("huggingface", precision, str(folder)))  # type: ignore[arg-type]
-    # Version 5 loads weights as they are stored by itself, 4.57 makes float32 of them if it is not asked.
+    # Version 5 loads weights in their stored type by default, 4.57 as float32 by default.
     load = transformers.AutoModelForSeq2SeqLM.from_pretrained
     model, found = load(folder, dtype="auto", output_loading_info=True)
     assert not any(found.values()), found
@@ -165,12 +165,12 @@ def test_a_language_code_asks_a_model_of_several_directions_for_one(tmp_path: Pa
         asked = translator.in_direction(target_language=code).source_tokenizer.encode("ein Haus")
         assert theirs(f">>{code}<<ein Haus").input_ids[:-1] == asked
     assert Translator.load(tmp_path / "hub").directions == (("de", "en"), ("en", "fr"), ("en", "de"))
-    # Fine-tuned in one direction, with the tags of three in its vocabulary: it has learned this one.
+    # Fine-tuned in one direction, with the tags of three in its vocabulary: it has only learned this one.
     exported(Translator(model, (tokenizer, tokenizer), ("de", "en")), tmp_path / "one")
     assert Translator.load(tmp_path / "one").directions == (("de", "en"),)
     modes = {path.stat().st_mode for path in (tmp_path / "one").iterdir()}
-    assert len(modes) == 1  # who may read one file may read all
-    # A model of others says no directions: its codes do.
+    assert len(modes) == 1  # all files have the same permissions
+    # A model of others has no list of directions, but language codes.
     config = tmp_path / "hub" / "tokenizer_config.json"
     config.write_text(config.read_text(encoding="utf-8").replace('"directions"', '"other"'), encoding="utf-8")
     assert Translator.load(tmp_path / "hub").directions == (("de", "en"), ("en", "de"), ("de", "fr"))
@@ -213,7 +213,7 @@ def test_what_transformers_has_no_class_for_is_refused(
 
 
 def train_spm(path: Path, texts: list[str], model_type: str, size: int) -> list[str]:
-    """A SentencePiece model numbered as those of the OPUS-MT models: without <pad>, the unknown first."""
+    """A SentencePiece model with the ids of the OPUS-MT models: without <pad>, the unknown token first."""
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(texts * 3),
         model_prefix=str(path.with_suffix("")),
@@ -229,7 +229,7 @@ def train_spm(path: Path, texts: list[str], model_type: str, size: int) -> list[
 
 
 def marian_folder(folder: Path, model_type: str = "unigram", safe: bool = True, **changes: Any) -> tuple[Any, Any]:
-    """A random model of transformers' Marian class, saved as OPUS-MT models are: </s> is 0 and <pad> the last."""
+    """A random model of transformers' Marian class, saved like the OPUS-MT models: </s> is 0 and <pad> the last."""
     folder.mkdir()
     pieces = {
         *train_spm(folder / "source.spm", TEXTS, model_type, 60),
@@ -269,10 +269,10 @@ def test_a_model_of_their_marian_class_gives_the_same_logits_here(tmp_path: Path
     model, tokenizer = marian_folder(tmp_path / "opus", model_type, safe)
     ours = Translator.load(tmp_path / "opus")
     assert ours.languages == ("de", "en")
-    # The code that they need in the text is put there by ours, for its target language.
+    # They need the language code in the text; our code adds it for its target language.
     theirs = tokenizer([f">>en<<{text}" for text in FULL_TEXTS], return_tensors="pt", padding=True)
     given = batch(ours)
-    # Our ids stand for theirs: equal pieces, so equal logits at equal places.
+    # Our ids stand for their ids: equal pieces, so equal logits at equal places.
     assert given["source_visible"].tolist() == theirs.attention_mask.bool().tolist()
     vocabulary = tokenizer.get_vocab()
     names = [ours.target_tokenizer.piece(id) for id in range(len(ours.target_tokenizer))]
@@ -336,7 +336,7 @@ def test_pieces_that_their_vocabulary_lacks_are_refused_before_they_take_room() 
         build_numbering(few, 4, special, model)
 
 
-def test_what_either_tokenizer_has_beside_their_vocabulary_is_their_unknown() -> None:
+def test_pieces_missing_in_their_vocabulary_are_their_unknown_token() -> None:
     vocabulary = {"</s>": 0, "<unk>": 1, "a": 2, "b": 3, "<pad>": 4}
     special = {PAD: 4, UNK: 1, BOS: 4, EOS: 0}
     source, target = (
@@ -453,7 +453,7 @@ def test_a_damaged_folder_of_theirs_is_refused_in_one_line(tmp_path: Path) -> No
             else:
                 (folder / name).write_bytes(broken)
             if name == "tokenizer_config.json" and broken is None:
-                continue  # then it is no folder of theirs
+                continue  # then it is not a folder of transformers
             with pytest.raises(ValueError, match="is not a usable checkpoint of this program") as caught:
                 Translator.load(folder)
             assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The two ONNX graphs, run step by step by onnxruntime, against one teacher-forced pass of the model."""
+"""The two ONNX graphs, run step by step by onnxruntime, compared with one teacher-forced pass of the model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_graphs_give_the_logits_of_a_teacher_forced_pass_at_any_length(
     )
     teach_to_repeat(translator, steps=60)
     translator.save(tmp_path / "t.safetensors")
-    # A process of its own: torch cannot trace through the checks of shapes that are on in tests.
+    # A new process, because torch cannot trace through the checks of shapes in tests.
     done = script("export", "onnx", "--checkpoint", "t.safetensors", "--output", "graphs", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "next: docs/export.md shows how onnxruntime translates with it\n")
     encoder, step = (

@@ -1,4 +1,4 @@
-"""The page that translates, in browsers: its tokenizer against SentencePiece; sentences and model against ours."""
+"""The page that translates, in browsers: its tokenizer compared with SentencePiece; sentences and model with ours."""
 
 import os
 import random
@@ -32,7 +32,7 @@ from transformer.tools.page.export import ACTIVATIONS, POSITIONS, SCORES, check,
 
 PROJECT = Path(__file__).parents[3]
 TOY, RUNTIME = PROJECT / "data" / "toy", PROJECT / "transformer" / "tools" / "page" / "html" / "runtime"
-# How many strings each tokenizer is tried with; PAGE_STRINGS=10000 for a thorough run.
+# The number of strings for each tokenizer; PAGE_STRINGS=10000 for a thorough run.
 STRINGS = int(os.environ.get("PAGE_STRINGS", "200"))
 
 
@@ -51,13 +51,13 @@ def random_texts(count: int) -> list[str]:
         lambda: letters((0x4E00, 0x9FFF), (0x3040, 0x30FF), (0xAC00, 0xD7A3), (0xFF00, 0xFFEF)),
         lambda: draw.choice(["👩\u200d🔬", "👍🏽🎉", "🇩🇪", "🏳️\u200d🌈"]),
         lambda: letters((0, 0x20), (0x7F, 0xA0)),
-        lambda: draw.choice("elmnorst") * draw.randint(3, 7),  # several segmentations that are equally good
+        lambda: draw.choice("elmnorst") * draw.randint(3, 7),  # several equally good segmentations
         lambda: draw.choice([" ", "  ", "\u3000", "\u00a0\t", "\ufeff", "\u200b", "▁", "⁀", "\u2028", "\r\n"]),
         lambda: draw.choice(["<2en>", "<s>", "</s>", "<unk>", "<0x41>", "</script>", "don't!?", "½ № ﬁ Ω"]),
         lambda: letters((0x20, 0xD7FF), (0xE000, 0x10FFFF), (0xA0, 0x2FFF)),
     ]
     texts = ["".join(draw.choice(kinds)() for _ in range(draw.randint(1, 5))) for _ in range(count)]
-    # Which letters there will be depends on the version of Unicode.
+    # The letters depend on the version of Unicode.
     return ["".join(letter for letter in text if unicodedata.category(letter) != "Cn") for text in texts]
 
 
@@ -87,15 +87,15 @@ def test_ids_and_texts_are_those_of_sentencepiece(
     sentences = [line for split in ("train.de", "train.en") for line in islice(read_lines(TOY / split), 300)]
     settings = tokenizer_settings(kind, 600, byte_fallback=fallback, normalization=normalization)
     tokenizer = train_tokenizer([*sentences, "你好世界", "żółć Ω 🎉"], settings, ("de", "en"))
-    if fallback and kind != "unigram":  # for unigram, versions of SentencePiece differ in what such a piece counts
+    if fallback and kind != "unigram":  # for unigram, versions of SentencePiece count such a piece differently
         model = parse(tokenizer.model)
-        for piece in model.pieces[300:400]:  # as another's tokenizer may have them: found before all others
+        for piece in model.pieces[300:400]:  # as in tokenizers of others: these are found before all other pieces
             piece.type = piece.USER_DEFINED
         tokenizer = Tokenizer(model.SerializeToString(), tokenizer.kind)
     opened = open_page(random_translator(tokenizer))
     draw, size = random.Random(1), len(tokenizer)
     ids = [[draw.randrange(size) for _ in range(draw.randint(0, 12))] for _ in texts]
-    # Bytes that spell what they are of, also around a symbol that is no text.
+    # Bytes that spell their own notation, also around a symbol that is not text.
     ids += [*tokenizer.encode_all(texts), [*tokenizer.ids(["<0xC3>"]), PAD, *tokenizer.ids(["<0xA9>"])]]
     found = opened.ask("([texts, ids]) => window.translator.tokenize({texts, ids})", texts, ids)
     tagged = Tokenizer(tokenizer.model, tokenizer.kind, "en")

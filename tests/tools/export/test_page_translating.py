@@ -1,4 +1,4 @@
-"""What the page's `window.translator` answers, in Chromium and in Firefox, against our own search and model."""
+"""The results of the page's `window.translator`, in Chromium and in Firefox, compared with our own search and model."""
 
 import io
 import json
@@ -46,7 +46,7 @@ MARKUP = (
 )
 SENTENCES = "Der kleine Hund läuft. Wir gehen in den Park! "
 MAP = {"u": "<img src=x>", "s": "<script>"}
-# Typed arrays as lists, which every driver can carry.
+# Typed arrays as lists, which every driver can transfer.
 TRANSLATE, EXPLAIN = (
     f"""async ([text, options]) => JSON.parse(JSON.stringify(await window.translator.{method}(text, options),
     (_, value) => ArrayBuffer.isView(value) ? [...value] : value))"""
@@ -56,13 +56,13 @@ TRANSLATE, EXPLAIN = (
 
 @pytest.fixture(scope="module")
 def repeats(taught: Translator) -> Translator:
-    """With the weights that its page has."""
+    """With the weights of its page."""
     return rounded(taught, "int8")
 
 
 @pytest.fixture(scope="module")
 def page(browser: Chromium, taught: Translator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    """In a tab of its own, for the others are opened between two of its tests."""
+    """In its own tab, because the other pages are opened between two of its tests."""
     opened = exported(taught, browser.new_tab(), tmp_path_factory.mktemp("page") / "translator.html")
     yield opened
     opened.assert_harmless()
@@ -103,7 +103,7 @@ def test_hypotheses_and_scores_are_those_of_our_search(
             continue
         assert [one["text"] for one in found["hypotheses"]] == [one.text for one in expected]
         assert [one["pieces"][:-1] for one in found["hypotheses"]] == [one.pieces for one in expected]
-        # As the page tells it: with the end symbol counted.
+        # As the page shows it, with the end symbol counted.
         assert [one["length"] for one in found["hypotheses"]] == [len(one.pieces) + 1 for one in expected]
         scores = [(one["score"], one["log_probability"]) for one in found["hypotheses"]]
         torch.testing.assert_close(
@@ -169,7 +169,7 @@ def test_two_calls_at_a_time_keep_to_their_own_languages(open_page: Open) -> Non
     tagged = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", 63), ("de", "en", "zh"))
     directions = [("de", "en"), ("de", "zh")]
     page = open_page(Translator(random_translator(tagged).model, (tagged, tagged), ("de", "en"), directions))
-    # By itself the model would end at once.
+    # Without a prefix the model would end at once.
     options = [{"languages": languages, "min_length": 5} for languages in directions]
     alone = [page.ask(TRANSLATE, SENTENCES * 5, each) for each in options]
     together = page.ask(
@@ -369,14 +369,14 @@ def test_two_sentences_of_a_text_are_drawn_with_numbers_of_their_own(page: Opene
         ({"method": "beam", "beam": 2.5}, "beam=2.5 must be a whole number, at least 1"),
     ],
 )
-def test_a_search_that_cannot_be_meant_is_refused(page: Opened, options: dict[str, Any], message: str) -> None:
+def test_a_wrong_search_is_refused(page: Opened, options: dict[str, Any], message: str) -> None:
     ask = "([text, options]) => translator.translate(text, options).catch(error => error.message)"
     assert page.ask(ask, TEXTS[1], options) == message
 
 
 def test_a_sampled_translation_is_drawn_from_the_most_probable_ids(page: Opened) -> None:
     def drawn(**options: float) -> list[tuple[list[float], float]]:
-        """Of each step the probabilities of better ids than the drawn one, and its own."""
+        """For each step the probabilities of better ids than the drawn one, and its own."""
         asked = [{"method": "sampling", "seed": seed, **options} for seed in range(5)]
         steps = [step for each in asked for step in page.ask(EXPLAIN, TEXTS[1], each)["steps"]]
         return [
@@ -391,7 +391,7 @@ def test_a_sampled_translation_is_drawn_from_the_most_probable_ids(page: Opened)
 
 def test_an_over_long_text_is_cut_at_a_word_and_says_where(page: Opened, repeats: Translator) -> None:
     encode = repeats.source_tokenizer.encode
-    for times in (17, 20, 23):  # the place is halved towards, from different ends
+    for times in (17, 20, 23):  # the page halves the range to find the place
         text = "wir gehen in den Park, " * times
         found = page.ask(TRANSLATE, text, {})
         cut = found["sentences"][0]["cut"]
@@ -421,7 +421,7 @@ def test_one_word_that_is_too_long_is_cut_within_and_one_that_fits_is_not(page: 
 
 def test_padding_takes_places_of_an_over_long_text(page: Opened) -> None:
     found = page.ask(EXPLAIN, "ja " * 60, {"modify": {"padding": 3}})
-    assert len(found["source_ids"]) == 32  # all that the model has positions for
+    assert len(found["source_ids"]) == 32  # all positions of the model
     assert found["source_ids"][-4:] == [EOS, PAD, PAD, PAD]
 
 
@@ -498,7 +498,7 @@ def test_markup_in_a_models_pieces_and_languages_stays_text(open_page: Open, tau
 def test_markup_in_a_models_name_and_map_of_characters_stays_text(
     browser: Chromium, taught: Translator, tmp_path: Path
 ) -> None:
-    # A map that writes markup in place of letters, as SentencePiece makes one.
+    # A map that replaces letters with markup, made as by SentencePiece.
     rules, model = (
         "".join(f"{ord(a):X}\t{' '.join(f'{ord(b):X}' for b in text)}\n" for a, text in MAP.items()),
         io.BytesIO(),
@@ -513,7 +513,7 @@ def test_markup_in_a_models_name_and_map_of_characters_stays_text(
     tokenizer = Tokenizer(changed.SerializeToString(), "bpe")
     hostile = Translator(taught.model, (tokenizer, tokenizer), ("de", "en"))
     hostile.save(tmp_path / "hostile.safetensors")
-    loaded = Translator.load(tmp_path / "hostile.safetensors")  # it passes the checks of a stranger's file
+    loaded = Translator.load(tmp_path / "hostile.safetensors")  # it passes the checks of untrusted files
     (tmp_path / "page.html").write_text(build(loaded, "int8", "das Haus", MARKUP[0]), encoding="utf-8")
     opened = Opened(browser.tab(), tmp_path / "page.html")
     source = opened.ask(EXPLAIN, "das Haus", {})["source"]

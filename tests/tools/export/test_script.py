@@ -1,4 +1,4 @@
-"""An export as a user makes and uses one: the same command line translates with it, the other scripts refuse it."""
+"""An export as a user makes and uses it: the same command translates with it, and the other scripts refuse it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Heat maps show the model's own weights, named by layer, head and piece; what is not there is refused in a line."""
+"""Heat maps show the model's own weights, by layer, head and piece; unknown layers and heads are refused in a line."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -40,7 +40,7 @@ def test_a_reading_is_one_pass_over_both_sides(translator: Translator, reading: 
     assert (reading.source[-1], reading.target[0]) == ("</s>", "<s>")
     assert "".join(reading.source[:-1]) == "▁" + TEXTS[1].replace(" ", "▁")
     assert "".join(reading.target[1:]) == "▁" + TEXTS[3].replace(" ", "▁")
-    # With padding, the same sentence has the same weights: these are those of the batch's other path.
+    # With padding, the same sentence has the same weights: these are from the other path, for batches.
     record = AttentionRecord([], [], [])
     padded = torch.tensor([[*source, EOS, 0, 0]])
     memory = translator.model.encode(padded, padded != 0, record)
@@ -82,7 +82,7 @@ def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
     }[attention]
     assert axes.get_ylabel() == f"looking: {looking} (queries)"
     assert axes.get_xlabel() == f"looked at: {looked_at} (keys)"
-    # A darker cell is a larger share, and as dark in every picture.
+    # A darker cell is a larger share, with the same scale in every picture.
     image = axes.images[0]
     assert image.get_clim() == (0, 1)
     assert sum(image.cmap(0.0)[:3]) > 2.8 > 1 > sum(image.cmap(1.0)[:3])
@@ -95,7 +95,7 @@ def test_the_drawn_matrix_is_the_recorded_one_by_layer_and_head(
         (View("cross", 2, 3), r"there is no head 3: the .* \(cross\) attention of this model has heads 1 to 2"),
     ],
 )
-def test_a_layer_or_head_that_is_not_there_is_told_the_range(reading: Reading, view: View, message: str) -> None:
+def test_the_error_for_an_unknown_layer_or_head_has_the_range(reading: Reading, view: View, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         reading.weights(view)
 
@@ -157,7 +157,7 @@ def test_every_label_lies_within_the_saved_picture(pieces: int) -> None:
     boxes = [text.get_window_extent() for text in (*texts, *axes.get_xticklabels(), *axes.get_yticklabels())]
     assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 for box in boxes)
     assert all(whole.y0 <= box.y0 and box.y1 <= whole.y1 for box in boxes)
-    # Labels of neighboring rows and columns keep clear of each other.
+    # Labels of neighboring rows and columns do not overlap.
     for labels, low, high in ((axes.get_xticklabels(), "x0", "x1"), (axes.get_yticklabels()[::-1], "y0", "y1")):
         spans = [
             (getattr(label.get_window_extent(), low), getattr(label.get_window_extent(), high)) for label in labels

@@ -1,4 +1,4 @@
-"""Pictures of several runs, whatever these are called."""
+"""Pictures of several runs, with any names."""
 
 from pathlib import Path
 
@@ -48,5 +48,5 @@ def test_other_sweeps_have_a_row_of_points_for_each_setting_from_the_top() -> No
     assert points == {0: [30.0, 32.0], 1: [20.0]}
     assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "2"]
     assert axes.yaxis_inverted()
-    [mean] = axes.containers  # of one seed there is no spread
+    [mean] = axes.containers  # one seed has no spread
     assert [*mean[0].get_xdata()] == [31.0]

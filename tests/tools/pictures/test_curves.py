@@ -1,4 +1,4 @@
-"""What a run's picture makes of its metrics."""
+"""The picture of a run's metrics."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Texts of any language in pictures: drawn where a font has their characters, named in one line where none has."""
+"""Texts of any language in pictures: drawn if a font has their characters, named in one line if none has."""
 
 import logging
 from pathlib import Path
@@ -14,7 +14,7 @@ from transformer.tools.pictures.picture import save
 
 
 def drawn(text: str, folder: Path, suffix: str = ".png") -> Path:
-    """A heat map of one cell whose row is named by `text`. Any warning of matplotlib fails the test."""
+    """A heat map of one cell with the row label `text`. Any warning of matplotlib fails the test."""
     path = folder / f"{len(list(folder.iterdir()))}{suffix}"
     save(attention_figure(torch.ones(1, 1), [text], ["key"], "title"), path)
     return path
@@ -28,7 +28,7 @@ def test_accents_need_no_other_font(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_character_that_no_font_has_is_named_in_one_line_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Private use, for which no standard knows a glyph.
+    # Private characters, which have no glyph in any standard.
     text = "a\U0010f0a1b\U0010f0a2"
     with caplog.at_level(logging.WARNING):
         drawn(text, tmp_path)
@@ -57,7 +57,7 @@ def test_chinese_and_japanese_are_drawn_with_an_installed_font(
     first, *others = fonts.families(f"Grüße {text}")
     assert [first] == rcParams["font.family"]
     assert len(others) == 1
-    # Boxes would look alike.
+    # Boxes for missing glyphs would look the same.
     pictures = {matplotlib.image.imread(drawn(mark, tmp_path)).tobytes() for mark in text}
     assert len(pictures) == len(text)
     for suffix in (".svg", ".pdf"):

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from tests.scripts.running import Run, start
 
-# One thread, and no timing of kernels: these servers are small, and stand beside other tests.
+# One thread, and no timing of kernels, because these servers are small and run beside other tests.
 QUICK = "--port 0 --threads 1 --matmul-precision highest --device cpu".split()
 SECONDS = 120
 
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Serving:
-    """A server that is ready, on a port of its own."""
+    """A server that is ready, on its own port."""
 
     def __init__(self, *arguments: str, cwd: Path) -> None:
         self.run: Run = start("serve", *QUICK, *arguments, cwd=cwd)
@@ -60,13 +60,13 @@ class Serving:
         return answer.json
 
     def at_once(self, texts: list[str], clients: int) -> list[str]:
-        """The translation of each text, asked for by many clients together."""
+        """The translation of each text, requested by many clients together."""
         with ThreadPoolExecutor(clients) as pool:
             return list(pool.map(lambda text: self.translate(text)["translatedText"], texts))
 
 
 def in_a_loop(awaited: Awaitable[Any]) -> Any:
-    """What a coroutine returns, run in a thread: in this one the loop of a browser may be running."""
+    """The result of a coroutine, run in another thread, because this one may have the event loop of a browser."""
 
     async def wait() -> Any:
         return await awaited
@@ -76,8 +76,8 @@ def in_a_loop(awaited: Awaitable[Any]) -> Any:
 
 
 class Wire:
-    """One request to an application as a server hands it on, its body in pieces; then its client hangs up or, without
-    `hangs_up`, waits. Without `ends` the body lacks its end."""
+    """One request to an application, passed on as by a server, its body in pieces; then its client disconnects or,
+    without `hangs_up`, waits. Without `ends` the body is incomplete."""
 
     def __init__(
         self, *body: bytes, path: str = "/translate", kind: str = "", ends: bool = True, hangs_up: bool = False

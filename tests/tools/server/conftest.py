@@ -20,7 +20,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory, translator: Translator) -> Path:
-    """With de_en.safetensors and en_fr.safetensors, which has learned both directions."""
+    """A folder with de_en.safetensors and en_fr.safetensors, which has learned both directions."""
     from tests.tools.server.models import english_and_french
 
     folder = tmp_path_factory.mktemp("served")

@@ -1,6 +1,6 @@
-"""Requests that no client should send, and what a server must make of each of them: an answer, and no harm.
+"""Requests that no client should send, and the server's answers: every request gets one, and none does harm.
 
-`python -m tests.tools.server.malformed 10000` sends so many to a server of its own.
+`python -m tests.tools.server.malformed 10000` sends this number of requests to a new server.
 """
 
 import json
@@ -17,10 +17,10 @@ from pathlib import Path
 from tests.tools.server.client import SECONDS, Serving
 from tests.tools.server.models import BOTH, english_and_french, german_to_english
 
-# What a server may answer: nothing of 5xx but "too long" is right, and a connection may be closed without an answer.
+# The allowed answers: no status 5xx except "too long", and a connection may be closed without an answer.
 RIGHT = {"200", "400", "403", "404", "405", "408", "413", "414", "429", "431", "closed"}
 CLIENTS = 16
-PATIENCE = 2.0  # seconds for an answer, before the sender says that no more will come
+PATIENCE = 2.0  # seconds for an answer, before the sender ends its side
 Draw = random.Random
 TEXTS = [
     "ja",
@@ -42,7 +42,7 @@ NAMES = ["q", "source", "target", "format", "alternatives", "api_key", "Q", "", 
 
 
 def value(draw: Draw, depth: int = 0) -> object:
-    """Any JSON, half of the time a text."""
+    """Any JSON; half of the values are texts."""
     kinds: list[Callable[[], object]] = [
         lambda: draw.choice(TEXTS + WORDS),
         lambda: draw.choice([None, True, False, 0, -1, 3, 10**400, 1e308, float("nan"), "\ud800", "9" * 5000]),
@@ -53,7 +53,7 @@ def value(draw: Draw, depth: int = 0) -> object:
 
 
 def fields(draw: Draw) -> dict[str, object]:
-    """Those of a translation, some of them missing or wrong."""
+    """The fields of a translation, some of them missing or wrong."""
     right: dict[str, object] = {"q": draw.choice(TEXTS), "source": "de", "target": "en", "format": "text"}
     for _ in range(draw.randrange(3)):
         right[draw.choice(NAMES)] = value(draw)
@@ -132,7 +132,7 @@ def request(draw: Draw) -> bytes:
 
 
 def answer_of(server: Serving, message: bytes) -> str:
-    """The status of the answer, or "closed". Nothing of the program's inside may stand in it."""
+    """The status of the answer, or "closed". The answer may not contain anything from inside the program."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         answer = b""
         with suppress(OSError):  # closed before all had come
@@ -141,7 +141,7 @@ def answer_of(server: Serving, message: bytes) -> str:
             while block := connection.recv(1 << 16):
                 answer += block
         except TimeoutError:
-            # It waits for the rest of the request, which never comes; once it knows, it must close.
+            # It waits for the rest of the request, which never comes; after the end of the sender's side it must close.
             connection.settimeout(SECONDS)
             with suppress(ConnectionError):
                 connection.shutdown(socket.SHUT_WR)
@@ -155,7 +155,7 @@ def answer_of(server: Serving, message: bytes) -> str:
 
 
 def send(server: Serving, count: int, seed: int) -> Counter[str]:
-    """How `count` malformed requests were answered; fails at the first answer that is not right."""
+    """The number of each answer to `count` malformed requests; fails at the first wrong answer."""
     draw, answers = Draw(seed), Counter[str]()
     messages = [request(draw) for _ in range(count)]
     with ThreadPoolExecutor(CLIENTS) as pool:

@@ -10,7 +10,7 @@ from transformer.data.tokenizer import train_tokenizer
 # Of every length, with letters that the vocabulary lacks, and longer than the model allows.
 LINES = [*filter(None, TEXTS), "der Hund geht in ein Haus. " * 6 + "ja", "жзд und ein Haus", "12 %"]
 
-# Of both, in the folder where tests serve them.
+# Of both directions, in the folder where tests serve them.
 BOTH = ("--checkpoint", "de_en.safetensors", "--checkpoint", "en_fr.safetensors")
 
 

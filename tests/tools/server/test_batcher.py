@@ -1,4 +1,4 @@
-"""The batcher gives each request what it would get alone, and each its share of the work."""
+"""The batcher gives each request the result that it would get alone, and a fair share of the work."""
 
 import copy
 import gc
@@ -39,7 +39,7 @@ def batcher() -> Batcher:
 @pytest.mark.long
 def test_a_short_request_does_not_wait_for_the_long_line_of_another(translator: Translator) -> None:
     batcher = Batcher(BEAM, 512, "sentences", max_waiting=4)
-    held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
+    held = batcher.submit(translator, LINES * 10)  # so that the next two are in one round
     long, short = batcher.submit(translator, ["hund" * 2000]), batcher.submit(translator, ["ein Haus"])
     held.result()
     alone = texts_of(translator.n_best(["ein Haus"]))
@@ -97,10 +97,10 @@ def test_a_round_of_many_requests_is_as_small_as_one_of_few(
     assert [job for job, _ in batcher._share_out(jobs)] == jobs[:1]
 
 
-def test_who_has_had_a_turn_goes_behind_those_who_have_not(
+def test_requests_that_had_a_turn_wait_behind_the_others(
     translator: Translator, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformer.tools.server.batcher, "ROUND_TOKENS", 1)  # one has a turn in a round
+    monkeypatch.setattr(transformer.tools.server.batcher, "ROUND_TOKENS", 1)  # one request has a turn in a round
     ended: queue.Queue[str] = queue.Queue()
     batcher.submit(translator, MANY[:5])  # so that the next two wait together
     for name, texts in (("long", MANY[:5]), ("short", ["ja"])):
@@ -124,7 +124,7 @@ def test_a_short_request_does_not_wait_for_a_long_one(translator: Translator, ba
     assert texts_of(short) == texts_of(translator.n_best(["ein Haus"]))
 
 
-def test_what_nobody_waits_for_is_dropped_and_too_much_is_refused(translator: Translator, batcher: Batcher) -> None:
+def test_abandoned_requests_are_dropped_and_too_many_are_refused(translator: Translator, batcher: Batcher) -> None:
     waiting = [batcher.submit(translator, MANY) for _ in range(4)]
     with pytest.raises(QueueFullError):
         batcher.submit(translator, ["ja"])
@@ -147,13 +147,13 @@ def test_a_translation_that_takes_too_long_or_whose_client_has_gone_is_given_up(
     assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json["error"].startswith("The translation took too long")
     assert Wire(body, kind="application/json", hangs_up=True).ask(app).status == CLIENT_HAS_GONE
-    # One may wait, and it is neither of those.
+    # One may wait, but neither of those.
     found = batcher.submit(translator, ["ja"])
     go_on.set()
     assert texts_of(found.result()) == texts_of(translator.n_best(["ja"]))
 
 
-def test_an_error_within_says_no_more_than_its_kind(
+def test_an_internal_error_shows_only_its_type(
     translator: Translator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged = copy.copy(translator)
@@ -167,7 +167,7 @@ def test_an_error_within_says_no_more_than_its_kind(
     assert caplog.records[0].exc_info is None
 
 
-def test_what_failed_together_is_tried_one_by_one_without_the_memory_of_the_failure(translator: Translator) -> None:
+def test_requests_that_failed_together_are_retried_one_by_one_with_memory_freed(translator: Translator) -> None:
     broken = copy.deepcopy(translator)
     held: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
     still_held = []
@@ -180,7 +180,7 @@ def test_what_failed_together_is_tried_one_by_one_without_the_memory_of_the_fail
 
     broken.model.encoder.register_forward_pre_hook(run_out)
     batcher = Batcher(BEAM, 512, "sentences", max_waiting=5)
-    first = batcher.submit(translator, LINES * 10)  # so that the next two come into one round
+    first = batcher.submit(translator, LINES * 10)  # so that the next two are in one round
     two = [batcher.submit(broken, ["ja"]), batcher.submit(broken, ["nein!"])]
     gc.disable()
     try:
@@ -197,9 +197,9 @@ def test_only_the_request_at_fault_fails(translator: Translator) -> None:
     batcher = Batcher(BEAM, 512, "sentences", max_waiting=5)
     damaged = copy.deepcopy(translator)
     tokens = damaged.model.encoder.embedding.tokens
-    # The row of an id is missing that "nein!" has.
+    # The embedding of an id in "nein!" is missing.
     tokens.weight = torch.nn.Parameter(tokens.weight[: max(translator.source_tokenizer.encode("nein!"))])
-    held = batcher.submit(translator, LINES * 10)  # so that the next two come into one round, and the last two
+    held = batcher.submit(translator, LINES * 10)  # so that the next two are in one round, and the last two
     wrong, right = batcher.submit(translator, ["half of a pair: \ud800"]), batcher.submit(translator, ["ja"])
     whole, cut_off = batcher.submit(damaged, ["ja"]), batcher.submit(damaged, ["nein!"])
     with pytest.raises(ValueError, match="surrogate"):
@@ -211,7 +211,9 @@ def test_only_the_request_at_fault_fails(translator: Translator) -> None:
     assert len(held.result()) == 10 * len(LINES)
 
 
-def test_no_more_is_encoded_than_a_turn_takes_and_nothing_for_nobody(translator: Translator, batcher: Batcher) -> None:
+def test_only_the_texts_of_a_turn_are_encoded_and_none_for_abandoned_requests(
+    translator: Translator, batcher: Batcher
+) -> None:
     jobs = [Job(translator, ["a"] * 10_000) for _ in range(4)]
     jobs[0].future.cancel()
     assert [job for job, _ in batcher._share_out(jobs)] == jobs[1:]

@@ -1,4 +1,4 @@
-"""What connections may take of a server: file descriptors, and memory for answers that nobody reads."""
+"""Connections have limits in a server: file descriptors, and memory for answers that nobody reads."""
 
 import asyncio
 import socket
@@ -54,7 +54,7 @@ def served(app: ASGIApp) -> Iterator[tuple[str, int]]:
 
 
 def received(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
+    """Everything until the other side closes."""
     blocks = []
     try:
         while block := connection.recv(BLOCK):
@@ -76,7 +76,7 @@ def test_connections_that_send_nothing_are_bounded(monkeypatch: pytest.MonkeyPat
         assert received(silent[0]).startswith(b"HTTP/1.1 503 ")
         for connection in silent[1:4]:
             connection.close()
-        # One is left: there is room for a second, as soon as the server knows that the others have gone.
+        # One is left: there is room for a second when the server knows that the others are closed.
         end, answer = time.monotonic() + SECONDS, b""
         while time.monotonic() < end and not answer.startswith(b"HTTP/1.1 200 "):
             with socket.create_connection(address, SECONDS) as another:
@@ -111,13 +111,13 @@ def test_a_page_is_handed_over_in_blocks(size: int) -> None:
     assert not wire.sent[-1].get("more_body", False)
 
 
-def test_those_who_read_a_page_slowly_have_no_copies_of_it() -> None:
+def test_slow_readers_of_a_page_share_one_copy() -> None:
     import tracemalloc
 
     app = app_of(POLICY + "a" * (size := 4_000_000), POLICY)
 
     async def ask_and_read_nothing() -> int:
-        """How much memory ten readers take."""
+        """The memory for ten readers."""
 
         async def never(message: Message) -> None:
             if message["type"] == "http.response.body":
@@ -153,7 +153,8 @@ def test_what_fails_on_a_connection_is_not_logged(caplog: pytest.LogCaptureFixtu
 @pytest.mark.long
 @posix_only
 def test_a_signal_that_is_ignored_does_not_end_a_server() -> None:
-    """As that of what a shell script starts with &; in a process of its own, as signals are those of a process."""
+    """Ignored, as in commands that a shell script starts with &; in a new process, because signals belong to a
+    process."""
     program = """
 import signal
 from transformer.tools.server.listening import stopping

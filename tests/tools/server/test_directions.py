@@ -1,4 +1,4 @@
-"""What is served of a checkpoint or an export: its directions, each with its page or the reason why there is none."""
+"""The served directions of a checkpoint or an export, each with its page or the reason why there is none."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def served(
     return load_directions(checkpoints, ServerSettings(**({"device": "cpu"} | changes)), search, machine, keep)
 
 
-def test_a_glossary_serves_the_first_direction_and_this_one_turned_round(tmp_path: Path) -> None:
+def test_a_glossary_serves_the_first_direction_and_its_reverse(tmp_path: Path) -> None:
     plain = english_and_french()
     languages = ["en", "fr"]
     tokenizer = train_tokenizer(TEXTS * 3, tokenizer_settings("bpe", VOCAB_SIZE + 16), languages, placeholders=True)
@@ -74,7 +74,7 @@ def test_an_export_is_served_in_all_its_directions_without_a_page(tmp_path: Path
     directions = served([("engine", tmp_path / "engine")])
     assert list(directions) == [("en", "fr"), ("fr", "en")]
     for direction, ours in zip(directions.values(), (translator, translator.in_direction("fr", "en")), strict=True):
-        once = replace(BEAM, no_repeat=0)  # a second search of that engine may find others
+        once = replace(BEAM, no_repeat=0)  # a second search of that engine may give other results
         assert direction.translator.translate("ein Haus", once) == ours.translate("ein Haus", once)
         assert direction.page is None
         assert direction.why_no_page == "an export has its weights in another program's format"
@@ -106,7 +106,7 @@ def test_a_model_is_served_in_the_precision_that_is_asked_for(folder: Path) -> N
         ("これは日本語の文です。東京に行きました。", ["zh", "ja"], "ja"),
         ("東京都知事選挙の結果", ["zh", "ja"], "ja"),
         ("东京是日本的首都。我喜欢の字", ["ja", "zh"], "zh"),
-        ("Demat d'an holl dud, penaos emañ kont?", ["en", "br"], "br"),  # of which we know neither script nor words
+        ("Demat d'an holl dud, penaos emañ kont?", ["en", "br"], "br"),  # neither script nor words are known
         ("THE MAN IS HERE AND YOU ARE NOT", ["br", "en"], "en"),
         ("Big dogs chase the small cat", ["br", "en"], "en"),  # one word of six
         ("Demat Москва, penaos emañ kont?", ["ru", "br"], "br"),
@@ -132,7 +132,7 @@ def test_a_letter_written_in_another_way_is_the_same_letter(text: str, languages
     assert detect(text, languages)[0][0] == languages[1]
 
 
-def test_a_key_keeps_the_page_back_unless_it_is_asked_for(folder: Path) -> None:
+def test_with_a_key_the_page_is_only_served_on_request(folder: Path) -> None:
     model = [("model", folder / "de_en.safetensors")]
     for page, key, offered in ((None, None, True), (None, "key", False), (True, "key", True), (False, None, False)):
         [direction] = served(model, page=page, api_key_file=key).values()
@@ -150,7 +150,7 @@ def test_a_model_that_no_page_can_show_is_served_with_the_reason(translator: Tra
     assert "it handles spaces in a way of its own" in direction.why_no_page
 
 
-def test_runs_of_one_name_are_told_apart_by_their_paths(folder: Path, tmp_path: Path) -> None:
+def test_runs_with_one_name_are_distinguished_by_their_paths(folder: Path, tmp_path: Path) -> None:
     paths = [tmp_path / parent / "run" / "translator.safetensors" for parent in ("first", "second")]
     for path, name in zip(paths, ("de_en", "en_fr"), strict=True):
         path.parent.mkdir(parents=True)

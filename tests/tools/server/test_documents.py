@@ -1,4 +1,4 @@
-"""Texts and HTML come back as they were but for their sentences, and no page means more than before."""
+"""Texts and HTML come back unchanged except for their sentences, and a page cannot become harmful."""
 
 import multiprocessing
 from html.parser import HTMLParser
@@ -11,7 +11,7 @@ from transformer.tools.server.documents import Format, join, split
 
 
 def shouted(text: str, kind: Format) -> str:
-    """The text with every sentence in capitals, and what a page could be harmed by behind it."""
+    """The text with every sentence in capitals, followed by harmful markup."""
     pieces = split(text, kind)
     return join(pieces, [piece.text.upper() for piece in pieces if piece.translated], kind)
 
@@ -56,7 +56,7 @@ def test_tags_stay_letter_by_letter_and_the_text_between_is_translated(page: str
     assert shouted(page, "html") == translated
 
 
-# Each means one thing to one program, and another to another.
+# Different programs understand each of these differently.
 HOSTILE = [
     "<!-- > <img src=x onerror=alert(1)>",
     "<!--><img src=x onerror=alert(1)>-->",
@@ -104,7 +104,7 @@ def test_html_that_can_be_read_in_two_ways_is_refused(page: str) -> None:
 
 
 class Tags(HTMLParser):
-    """The markup of a page, as Python reads it."""
+    """The markup of a page, as read by Python."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def test_a_translation_full_of_markup_stays_text() -> None:
 
 
 def read(page: str) -> str:
-    """What becomes of a page in which nothing is translated, or the error's message."""
+    """A page after translating nothing in it, or the error's message."""
     try:
         return join(split(page, "html"), [], "html")
     except ValueError as error:
@@ -139,7 +139,7 @@ def read(page: str) -> str:
 def test_long_nonsense_takes_no_long_time() -> None:
     tags = ("<a " * 3000, "<a b='" * 2000, "<a" + " b" * 5000, "<a" + "  b" * 5000, "<a " + "b" * 9999, "<a b= " * 2000)
     spaces = " " * 10_000
-    # A pattern that can match in many ways needs hours or more for one of these: in a process that can be ended.
+    # A pattern with many possible matches would need hours or more for one of these: in a process that can be killed.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         read_pages = pool.map_async(read, [*tags, "<!--" * 2500, spaces]).get(timeout=60)
     assert read_pages == ["HTML that cannot be read in one way only, at character 1"] * 7 + [spaces]

@@ -1,4 +1,4 @@
-"""What a request asks for, and what keeps it within bounds, without a server."""
+"""The content of requests and their limits, without a server."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def test_a_form_that_is_not_utf8_or_has_too_many_fields_is_refused(body: bytes) 
 
 
 @pytest.mark.parametrize("charset", ["punycode", "IDNA", '"idna"', "latin-1"])
-def test_a_form_says_no_other_encoding_some_take_very_long(charset: str) -> None:
+def test_a_form_in_another_encoding_is_refused(charset: str) -> None:
     with pytest.raises(HTTPException, match="in UTF-8"):
         fields_of(f"multipart/form-data; boundary=x; charset={charset}", f"{part('q', 'a')}--x--".encode())
 
@@ -94,7 +94,7 @@ def test_a_body_that_comes_in_pieces_is_bounded_and_must_come_in_time() -> None:
 def test_a_body_that_nobody_reads_is_not_awaited_for_ever() -> None:
     wire = Wire(*[b""] * 100_000, path="/nothing")
     assert wire.ask(make_app(api(ServerSettings(timeout=0.01)))).status == 404
-    assert wire._incoming  # much of it had not come yet
+    assert wire._incoming  # most of it has not arrived yet
 
 
 def test_a_field_of_a_form_may_be_as_long_as_its_body() -> None:

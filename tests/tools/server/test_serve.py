@@ -1,4 +1,4 @@
-"""A server as its clients meet it: over HTTP, through LibreTranslate's own client, many at once, and by hand."""
+"""A server as clients use it: over HTTP, through LibreTranslate's own client, many at once, and by hand."""
 
 import re
 import shutil
@@ -59,7 +59,7 @@ def test_a_line_that_has_fewer_alternatives_than_another_stays_at_its_last(
     server: Serving, translator: Translator
 ) -> None:
     answer = server.translate("Ja. Der Park.\nja", alternatives=4)
-    [first] = translator.translate(["Ja. Der Park."], split_lines="sentences")  # of several sentences there is one
+    [first] = translator.translate(["Ja. Der Park."], split_lines="sentences")  # one for several sentences
     expected = dict.fromkeys(f"{first}\n{one.text}" for one in translator.n_best("ja"))
     assert [answer["translatedText"], *answer["alternatives"]] == list(expected)
 
@@ -106,7 +106,7 @@ def test_forms_say_the_same_as_json(server: Serving) -> None:
     expected = server.translate("für 100 % & mehr", alternatives=1)
     right = f"q={quote('für 100 % & mehr')}&source=de&target=en&alternatives=1"
     assert server.ask("POST", "/translate", right.encode(), FORM).json == expected
-    # curl -d sends what is typed.
+    # curl -d sends the typed text.
     typed = "q=für 100 %25 %26 mehr&source=de&target=en&alternatives=1"
     assert server.ask("POST", "/translate", typed.encode(), FORM).json == expected
     parts = {"q": "für 100 % & mehr", "source": "de", "target": "en", "alternatives": "1"}
@@ -135,7 +135,7 @@ def test_auto_finds_the_language_or_leaves_what_is_in_the_target(server: Serving
     assert answer["detectedLanguage"]["language"] == "de", "the words of a tag are no text"
     assert server.translate(english, source="auto")["translatedText"] == english
     assert server.translate(english, source="en", target="en") == {"translatedText": english}
-    for texts in ([english, german], [german, english], [german, "1", english]):  # each by itself
+    for texts in ([english, german], [german, english], [german, "1", english]):  # each text separately
         answer = server.translate(texts, source="auto", target="en")
         by_text = {german: translator.translate(german), english: english, "1": "1"}
         assert answer["translatedText"] == [by_text[text] for text in texts]
@@ -181,14 +181,14 @@ def test_a_page_whose_name_leads_to_this_machine_is_refused(server: Serving, hos
     ],
     ids=str,
 )
-def test_what_cannot_be_translated_is_refused_as_by_libretranslate(
+def test_impossible_translations_are_refused_as_by_libretranslate(
     server: Serving, fields: dict[str, Any], error: str
 ) -> None:
     answer = server.post("/translate", {"q": "ja", "source": "de", "target": "en"} | fields)
     assert (answer.status, answer.json) == (400, {"error": error})
 
 
-def test_what_is_no_request_is_refused(server: Serving) -> None:
+def test_invalid_requests_are_refused(server: Serving) -> None:
     as_json = {"Content-Type": "application/json"}
     for body, headers in ((b"[]", as_json), (b"[" * 9999, as_json), (b"\xff", FORM), (b"q=a", {})):
         assert server.ask("POST", "/translate", body, headers).status == 400
@@ -197,7 +197,7 @@ def test_what_is_no_request_is_refused(server: Serving) -> None:
     assert server.ask("GET", "/page/de-fr").status == 404
     too_much = b"q=" + b"a" * 30_000
     assert server.ask("POST", "/translate", too_much, FORM).status == 413
-    # More than the buffers of a connection hold, which is closed after the answer.
+    # More than the buffers of a connection hold; the connection is closed after the answer.
     huge, close = b"a" * 16_000_000, FORM | {"Connection": "close"}
     assert server.ask("POST", "/translate", huge, close).status == 413
     for headers, content in ((FORM, too_much), (close, huge)):
@@ -205,14 +205,14 @@ def test_what_is_no_request_is_refused(server: Serving) -> None:
         assert server.ask("POST", "/translate", body, headers | {"Transfer-Encoding": "chunked"}).status == 413
 
 
-def test_the_log_holds_nothing_of_what_was_sent(server: Serving) -> None:
+def test_the_log_has_no_text_of_the_requests(server: Serving) -> None:
     server.translate("жзд geheim", source="de")
     server.post("/translate", {"q": "geheim", "source": "geheim"})
     assert len(server.log().splitlines()) == 5
     assert "geheim" not in server.log()
 
 
-def test_every_answer_forbids_what_a_browser_might_make_of_it(server: Serving) -> None:
+def test_every_answer_has_headers_that_protect_the_browser(server: Serving) -> None:
     for path in ("/", "/health", "/nothing", "/translate", "/page/de-en"):
         headers = server.ask("GET", path).headers
         assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY")
@@ -243,8 +243,8 @@ def test_malformed_requests_are_answered_and_harm_nothing(server: Serving) -> No
 
 
 def begin(server: Serving, text: str, **fields: str) -> tuple[threading.Thread, list[Any]]:
-    """Sends a long request to a server in which only one may wait, and waits until it is begun: its thread, and where
-    its answer will be, if there is one."""
+    """Sends a long request to a server in which only one may wait, and waits until it is begun: its thread, and the
+    list that gets its answer, if there is one."""
     long, answers = {"q": text, "source": "de", "target": "en"} | fields, []
 
     def ask() -> None:
@@ -256,7 +256,7 @@ def begin(server: Serving, text: str, **fields: str) -> tuple[threading.Thread, 
         thread.start()
         while thread.is_alive():
             answer = server.post("/translate", long | {"q": "ja"})
-            # The short one is refused: the long one waits. Or the long one was, or it was done: again.
+            # The short one is refused while the long one waits. If the long one was refused or is finished: again.
             if answer.status == 429 and thread.is_alive():
                 assert answer.headers["Retry-After"] == "1"
                 assert answer.json["error"].startswith("Slowdown:")
@@ -265,7 +265,7 @@ def begin(server: Serving, text: str, **fields: str) -> tuple[threading.Thread, 
 
 
 @posix_only
-def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, translator: Translator) -> None:
+def test_a_key_is_required_and_begun_requests_are_finished(folder: Path, translator: Translator) -> None:
     (folder / "key").write_text("geheim\n", encoding="utf-8")
     server = Serving(*GERMAN, "--api-key-file", "key", "--max-waiting", "1", cwd=folder)
     fields = {"q": "ja", "source": "de", "target": "en"}
@@ -293,9 +293,9 @@ def test_a_key_is_asked_for_and_what_has_begun_is_finished(folder: Path, transla
 def test_a_second_signal_ends_at_once(folder: Path) -> None:
     server = Serving(*GERMAN, "--max-waiting", "1", "--max-characters", "1000000", cwd=folder)
     thread, answers = begin(server, LONG * 100)  # longer than the test
-    # Not SIGINT, which a shell lets its background jobs ignore.
+    # Not SIGINT, which background jobs of a shell ignore.
     server.run.send_signal(signal.SIGTERM)
-    # The port is closed, perhaps amid a request: the first signal is being obeyed.
+    # The port is closed, perhaps during a request: the server is ending because of the first signal.
     with suppress(ConnectionError, HTTPException):
         while True:
             server.ask("GET", "/health")
@@ -306,7 +306,7 @@ def test_a_second_signal_ends_at_once(folder: Path) -> None:
     assert answers == []
 
 
-def test_mistakes_are_told_in_one_line(folder: Path, server: Serving) -> None:
+def test_mistakes_are_reported_in_one_line(folder: Path, server: Serving) -> None:
     taken = refused("serve", *GERMAN, "--port", str(server.port), cwd=folder)
     assert f"--port {server.port} of --host 127.0.0.1 cannot be used" in taken
     shutil.copy(folder / "de_en.safetensors", folder / "copy.safetensors")
