@@ -4,9 +4,9 @@
 #   benchmarks/gpu.sh RESULTS FOLDER_OF_MULTI30K
 #   benchmarks/gpu.sh --short RESULTS       the same on a CPU: the bundled corpus, a tiny model, few updates, none compiled
 #
-# RESULTS, a new folder, gets table.md, rows.json, and what each part wrote and said (PART.json, PART.log). Every part
-# has its own limit of time. What fails, or is over its limit, is said in one line; the rest goes on, and the exit status
-# is 1.
+# RESULTS, a new folder, gets table.md, rows.json, and the results and output of each part (PART.json, PART.log). Every
+# part has its own time limit. A part that fails or exceeds its limit is reported in one line; the other parts run, and
+# the exit status is 1.
 set -uo pipefail
 
 if [ "${1:-}" = --short ] && [ $# = 2 ]; then

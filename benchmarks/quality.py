@@ -50,14 +50,14 @@ def compared(systems: list[str] | None, factors: list[float]) -> list[tuple[str,
 
 
 def usual_learning_rate(system: str, settings: list[str]) -> float:
-    """The learning rate of a system; that of the project is in its preset."""
+    """The learning rate of a system; the project's is in its preset."""
     if system == "ours":
         return float(compose(*settings)["training"]["learning_rate"])
     return LEARNING_RATES[system]
 
 
 def command(system: str, learning_rate: float, directory: Path | None, settings: list[str]) -> list[str]:
-    """`settings` are those of the project; the peers use those that they have."""
+    """The command of a system. `settings` are the project's; the peers have their own."""
     if system == "ours":
         own = [*([f"data.directory={directory}"] if directory else []), f"training.learning_rate={learning_rate}"]
         return [sys.executable, str(PROJECT / "scripts" / "train.py"), *settings, *own, "test=false"]

@@ -61,7 +61,7 @@ def _words(
 
 
 def _kept_words(part: Translation, pair: TokenPair) -> list[Word]:
-    """Those of a part that stays as it is; none of one for which the model wrote nothing."""
+    """The words of a part that was copied from the source; none if the model wrote nothing for a part."""
     first = next(iter(pair.source_words), -1)
     return [Word(text, 1.0, first + number if first >= 0 else None) for number, text in enumerate(part.text.split())]
 
