@@ -122,7 +122,5 @@ def test_a_file_that_is_missing_and_a_folder_are_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.CSV", "pairs.tsv.gz"])
 def test_a_table_is_not_taken_for_sentences(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("eins\tone\n", encoding="utf-8")
-    with pytest.raises(
-        UsageError, match=f"^--input .*{re.escape(name)} is a table: write its column into a separate"
-    ):
+    with pytest.raises(UsageError, match=f"^--input .*{re.escape(name)} is a table: write its column into a separate"):
         count_lines(str(tmp_path / name))

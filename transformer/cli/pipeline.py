@@ -96,9 +96,7 @@ def _check_command(kept: Path, stages: Sequence[Stage]) -> None:
         stage, old, new = begun[0]
         was, now = ([word for word in one if word not in other] for one, other in ((old, new), (new, old)))
         differing = f" ({stage.name}: before {' '.join(was) or 'nothing'}, now {' '.join(now) or 'nothing'})"
-    raise UsageError(
-        f"{shell_path(kept)} has other settings: repeat these, or give another output=FOLDER{differing}"
-    )
+    raise UsageError(f"{shell_path(kept)} has other settings: repeat these, or give another output=FOLDER{differing}")
 
 
 def run_stages(stages: Sequence[Stage], folder: Path, prepare: Callable[[], None]) -> None:
