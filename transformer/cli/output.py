@@ -118,8 +118,7 @@ class PartialOutput(Output):
                 state = self._read_state()
             if state.lines:
                 raise UsageError(
-                    f"{self._shown} is a stopped translation: --resume continues it; "
-                    f"or delete {self._state_file.name}"
+                    f"{self._shown} is a stopped translation: --resume continues it; or delete {self._state_file.name}"
                 )
         elif self._partial.exists():
             raise UsageError(

@@ -50,8 +50,8 @@ class TokenizerSettings(Settings):
     byte_fallback: bool = False
     """true: characters without a piece are spelled in bytes (bpe and unigram)"""
     normalization: Normalization = "nfc"
-    """nfc | nfkc | nmt_nfkc | identity. nfc keeps the characters (docs/corpus.md), nfkc changes "，" to ",", "Ａ" to "A"
-    and "½" to "1⁄2"; the other two are for older models"""
+    """nfc | nfkc | nmt_nfkc | identity. nfc keeps the characters (docs/corpus.md), nfkc changes "，" to ",", "Ａ" to
+    "A" and "½" to "1⁄2"; the other two are for older models"""
 
 
 def check_tokenizer_use(kind: Kind, joint: bool, directions: int, bpe_dropout: float, placeholders: float) -> None:

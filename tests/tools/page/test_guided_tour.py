@@ -1,4 +1,4 @@
-"""The guided tour of the page: the numbers of its stations are those that Python finds for the sentence that is typed."""
+"""The guided tour of the page: the numbers of its stations are those that Python finds for the typed sentence."""
 
 import math
 import re
@@ -102,9 +102,10 @@ def test_the_words_of_cross_attention_are_those_that_the_lines_below_join(live: 
     pairs = re.findall(r"“(.*?)” ← “(.*?)”", at_station(live, "cross"))
     joined = live.page.evaluate(
         """() => {
-          const words = side => [...document.querySelectorAll(`#${side}-words > span`)].map(word => word.firstChild.textContent);
+          const list = selector => [...document.querySelectorAll(selector)];
+          const words = side => list(`#${side}-words > span`).map(word => word.firstChild.textContent);
           const [source, target] = [words("source"), words("target")];
-          return [...document.querySelectorAll("#links line")].map(line => line.dataset.link.split("-").map(Number))
+          return list("#links line").map(line => line.dataset.link.split("-").map(Number))
             .map(([from, to]) => [target[to], source[from]]);
         }"""
     )
