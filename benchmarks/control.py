@@ -4,10 +4,10 @@ PREFIX.de and PREFIX.en (the languages of the model; also .gz, or a table) have 
 the model has not seen. Every row is BLEU (sacrebleu) of translations by beam search:
 
 - kept strings: with placeholders, and without;
-- variants of the sources (without punctuation at their ends, in small letters, only the lines of one word), each
-  unchanged and with a remedy of a user (a full stop added at the end, a capital at the beginning);
+- variants of the sources (without punctuation at their ends, in small letters), each unchanged and with a remedy of a
+  user (a full stop added at the end, a capital at the beginning);
 - a glossary: the `--terms` rarest words that translate each other in the test's pairs. A term is used if the
-  translation contains it.
+  translation contains it. The words alone are translated too: the share of them that become their term.
 """
 
 import argparse
@@ -88,15 +88,15 @@ def main() -> None:
     small = [one.lower() for one in sources]
     row("in small letters", score(translator, small, references))
     row("  a capital put at the beginning", score(translator, [one[:1].upper() + one[1:] for one in small], references))
-    words = [(bare_word(source), bare_word(target)) for source, target in pairs if len(source.split()) == 1]
-    if words:
-        singles, meant = zip(*words, strict=True)
-        row("lines of one word, without marks", score(translator, singles, meant), f"{len(words):,} lines")
-        stopped = [bare_word(one) for one in translator.translate([f"{one}." for one in singles])]
-        treated = float(bleu(translator.target_language).corpus_score(stopped, [list(meant)]).score)
-        row("  a full stop put behind, and taken away", treated)
-
     terms = rare_terms(pairs, arguments.terms)
+
+    def share_of_terms(found: Sequence[str]) -> float:
+        meant = zip(found, terms.values(), strict=True)
+        return 100 * sum(bare_word(one).lower() == term.lower() for one, term in meant) / len(terms)
+
+    row("% of the glossary's words alone", share_of_terms(translator.translate([*terms])))
+    row("  a full stop put behind, and taken away", share_of_terms(translator.translate([f"{one}." for one in terms])))
+
     any_term = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, terms))})(?!\w)")
     chosen = [pair for pair in pairs if any_term.search(pair[0])]
     for name, one in (("without the glossary", translator), ("with the glossary", translator.keeping(glossary=terms))):
