@@ -155,7 +155,7 @@ def test_resuming_begins_if_nothing_is_there_and_leaves_a_whole_file(
         assert translation.file.read_text(encoding="utf-8") == WHOLE
         assert translation.names() == ["out.en"]
         assert open_output("out.en", {}, [translation.model], resume=True).is_finished()
-        assert "out.en is whole" in capsys.readouterr().err
+        assert "out.en is complete" in capsys.readouterr().err
         assert not open_output("out.en", {}, [translation.model], resume=False).is_finished()
         translation.file.unlink()
 

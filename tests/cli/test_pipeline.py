@@ -60,7 +60,7 @@ def test_finished_stages_are_skipped_and_begun_ones_continue(
         run(stages[:2], tmp_path)
     for changed in ("{", "[" * 100_000, "7", "[1, 2, 3]", '[["ls"], [3], ["ls"]]'):
         (tmp_path / COMMAND).write_text(changed, encoding="utf-8")
-        with pytest.raises(UsageError, match="was begun with other settings"):
+        with pytest.raises(UsageError, match="has other settings: repeat these"):
             run(stages, tmp_path)
     assert not (tmp_path / "prepared").exists()
 

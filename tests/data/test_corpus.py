@@ -75,7 +75,7 @@ def test_an_empty_cell_of_a_tsv_is_an_empty_text_and_its_tab_is_counted(tmp_path
     assert pairs(path) == [("eins", "one"), ("", "two"), ("drei", ""), ("", "")]
     for line in ("\teins\tone", "eins\tone\t"):
         write(tmp_path, "x.tsv", [line])
-        assert refusal(path).startswith(f"{path} line 1 has 3 tab-separated columns, a pair needs 2; data.columns")
+        assert refusal(path).startswith(f"{path} line 1 has 3 tab-separated columns, a pair needs 2; give the columns")
 
 
 CHOSEN = "give the columns of source and target, data.columns=[1,2], or a first line with de and en"

@@ -116,7 +116,7 @@ def test_a_glossary_is_a_table_that_may_name_its_languages(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_kept_is_refused(translator: Translator) -> None:
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="not a regular expression"):
         translator.keeping(keep="(")
     with pytest.raises(ValueError, match="neither may be empty"):
         translator.keeping(glossary={"Hund": " "})
