@@ -50,7 +50,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--method sampling --n-best 2", "^--n-best 2: .* finds 1 for a line; give --method beam$"),
         ("--beam 1 --n-best 2", "^--n-best 2: .* finds 1 for a line; give --beam 2$"),
         ("--n-best 6 --alignments a", "^--n-best 6: .* finds 5 for a line; give --beam 6$"),
-        ("--choose mbr --method sampling --samples 3 --n-best 4", "^--n-best 4: .* finds 3 for a line; give --samples 4$"),
+        (
+            "--choose mbr --method sampling --samples 3 --n-best 4",
+            "^--n-best 4: .* finds 3 for a line; give --samples 4$",
+        ),
         ("--choose mbr --method greedy", "choose.*several hypotheses"),
         ("--choose rerank", "^--choose"),
         ("--reverse x", "^--choose"),
