@@ -82,6 +82,8 @@ def test_the_tab_key_reaches_every_part_of_every_panel_and_each_shows_it(live: O
 def test_the_translation_is_typed_searched_and_forced_by_keys_alone(live: Opened) -> None:
     keyboard, focused = live.page.keyboard, lambda: live.page.evaluate(FOCUSED)
     keyboard.press("Tab")
+    assert live.page.evaluate("document.activeElement.id") == "tour-start"
+    keyboard.press("Tab")
     assert focused()["group"] == "language"
     keyboard.press("Tab")
     assert focused()["name"] == "input"
