@@ -1,11 +1,10 @@
-"""docs/demo.html: a current page, small, that translates the bundled corpus' test sentences as PyTorch does."""
+"""docs/demo.html: a current page, small, that translates everyday sentences as PyTorch does."""
 
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
-import sacrebleu
 
 from tests.browsers import Chromium
 from tests.tools.export.pages import Opened, translator_in
@@ -26,14 +25,18 @@ def test_the_demo_has_at_most_two_and_a_half_megabytes() -> None:
     assert DEMO.stat().st_size <= 2_500_000
 
 
+GREETINGS = {
+    "Guten Morgen!": "Good morning.",
+    "Wie heißt du?": "What's your name?",
+    "Wo ist der Bahnhof?": "Where's the station?",
+}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("method", "sentences"), [("greedy", 100), ("beam", 20)])
 def test_the_demo_translates_as_pytorch_does_with_its_weights(browser: Chromium, method: str, sentences: int) -> None:
     translator = translator_in(DEMO.read_text(encoding="utf-8"))
-    texts, references = (
-        list(islice(read_lines(PROJECT / "data" / "toy" / f"test.{language}"), sentences))
-        for language in translator.languages
-    )
+    texts = [*GREETINGS, *islice(read_lines(PROJECT / "data" / "toy" / "test.de"), sentences)]
     page = Opened(browser.tab(), DEMO)
     found = page.ask(
         """async ([texts, method]) => {
@@ -48,7 +51,7 @@ def test_the_demo_translates_as_pytorch_does_with_its_weights(browser: Chromium,
         method,
     )
     page.close()
+    assert [text for text, _ in found[: len(GREETINGS)]] == [*GREETINGS.values()]
     hypotheses = translator.n_best(texts, replace(BEAM, method=method))  # type: ignore[arg-type]
     same = sum(pieces == best.pieces for (_, pieces), (best, *_) in zip(found, hypotheses, strict=True))
-    assert same >= 0.99 * sentences
-    assert sacrebleu.corpus_bleu([text for text, _ in found], [references]).score > 90
+    assert same >= 0.99 * len(texts)
