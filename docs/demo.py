@@ -9,8 +9,8 @@ python scripts/translate.py --checkpoint EVERYDAY --source de --method greedy --
 python scripts/train.py data=files data.train=TRAIN data.validation=VALIDATION data.test=TEST data.robust=0.2 \
     data.batch_tokens=2048 tokenizer=bpe tokenizer.vocabulary_size=2500 model=tiny model.dropout=0.0 \
     training=standard training.warmup_steps=300 training.initial_embeddings=cooccurrence \
-    training.guided_alignment.weight=1 training.averaging.kind=exponential training.validate_every=1000 search.length_penalty=1.0 trainer=cpu \
-    machine.threads=1 trainer.max_steps=7146
+    training.guided_alignment.weight=1 training.averaging.kind=exponential training.validate_every=1000 \
+    search.length_penalty=1.0 trainer=cpu machine.threads=1 trainer.max_steps=7146
 python scripts/export.py page --checkpoint RUN --no-snapshots --text "Ich habe dir gestern einen Brief geschrieben." \
     --title "Everyday sentences, translated in view (learned from Tatoeba, CC BY 2.0 FR)" --examples TEST.de \
     --output docs/demo.html
