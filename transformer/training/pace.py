@@ -71,12 +71,12 @@ def _seconds_of_steps(trial: Training, limit: float) -> float:
 
 
 def _seconds_of_split(trial: Training, name: str, search: SearchSettings, limit: int | float, with_loss: bool) -> float:
-    """The time of a split, estimated from some sentences. They are translated to the length of usual translations: an
-    untrained model does not know when to end."""
+    """The time of a split, estimated from some sentences. An untrained model does not know when to end, and repeats
+    itself: so they are translated once, to the length of usual translations."""
     pairs = trial.data.text_pairs(name, limit)
     some = [pairs[index] for index in spread(len(pairs), SENTENCES)]
     source, target = (side.sum() for side in trial.data.split(name).lengths(0))
-    usual = replace(search, length_ratio=float(target / max(1, source)), length_extra=1)
+    usual = replace(search, length_ratio=float(target / max(1, source)), length_extra=1, no_repeat=0)
     started = time.perf_counter()
     evaluate(trial.translators[name], some, usual, trial.settings.metrics, with_loss=with_loss)
     return (time.perf_counter() - started) * len(pairs) / len(some)
