@@ -172,8 +172,8 @@ class TrainingSettings(Settings):
     checkpoint_every_minutes: Annotated[float, "> 0", "<= 1000000"] | None = None
     """the same every N minutes (null: off)"""
     snapshots: Annotated[int, ">= 0", "<= 30"] = 0
-    """how many models of its training a run keeps, for the page: at step 0, then each at twice as many steps as the one
-    before (about 5; 0: none)"""
+    """how many models of its training a run keeps, for the page: at step 0, at step 50, then each the same factor
+    later (about 5; 0: none)"""
     samples: Annotated[int, ">= 0", "<= 1000"] = 3
     """validation sentences whose translations are printed when validation BLEU improves"""
     compile: Literal["inductor", "aot_eager"] | None = None

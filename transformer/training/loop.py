@@ -62,10 +62,16 @@ def can_be_scored(pairs: Sequence[Pair], language: str) -> bool:
     return not references or score(references, references, language, ["bleu"])["bleu"] > 1
 
 
+FIRST_SNAPSHOT = 50  # steps: a model has begun to learn which words are frequent
+
+
 def snapshot_steps(count: int, total_steps: float) -> set[int]:
-    """The steps after which a run keeps its model: 0, then each twice the one before. The last is half of all steps: at
-    its end a run saves its model anyway."""
-    return {0, *(int(total_steps) >> halvings for halvings in range(1, count))} if count else set()
+    """The steps after which a run keeps its model: 0, then FIRST_SNAPSHOT, or an earlier step of a short run, and from
+    there to the last step each the same factor later, at least 2. At its end a run saves its model anyway."""
+    if not count:
+        return set()
+    first = min(FIRST_SNAPSHOT, total_steps / 2 ** (count - 1))
+    return {0, *(round(first * (total_steps / first) ** (later / (count - 1))) for later in range(count - 1))}
 
 
 class Training:

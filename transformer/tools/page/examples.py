@@ -34,7 +34,7 @@ MAX_MEASURED, MIN_MEASURED, WEIGHTS_MEASURED = 200, 20, 400_000_000
 MAX_TOKENS = 40  # longer sentences are no examples
 # There are many heads: fewer sentences tell which matters.
 MEASURED_PER_HEAD = 20
-SURE = 0.75  # the share of the sentences, those that the model is surest of: what it cannot do anyway shows nothing
+SURE = 0.5  # the share of the sentences, those that the model is surest of: what it cannot do anyway shows nothing
 # As what_if.js switches them.
 PADDING, SEED = 4, 1
 MASK32 = 0xFFFFFFFF

@@ -6,7 +6,7 @@ import { clear, find, make, percent } from "./dom.js";
 import { data } from "./state.js";
 import { text } from "./texts.js";
 
-const UNSURE = 0.5;
+const UNSURE = 0.5, MAX_NAMED_UNSURE = 8;
 
 // The words of the sentence that is shown, each with the place of its first letter in the whole translation and the
 // geometric mean of its pieces' probabilities; none where the text has other words than its pieces.
@@ -30,7 +30,8 @@ export function drawTranslation(whole) {
     return [before, make("u", { title: text("unsure title", { share: percent(confidence) }) }, word)];
   });
   clear(find("target-text"), ...parts, whole.slice(end));
-  const words = unsure.map(({ word, confidence }) => text("unsure word", { word, share: percent(confidence) })).join(", ");
+  const named = unsure.slice(0, MAX_NAMED_UNSURE).map(({ word, confidence }) => text("unsure word", { word, share: percent(confidence) }));
+  const words = [...named, ...(unsure.length > named.length ? ["…"] : [])].join(", ");
   find("unsure").hidden = !unsure.length;
   find("unsure").textContent = unsure.length ? text("unsure", { words }) : "";
 }

@@ -4,7 +4,7 @@
 import { wordLinks } from "./alignment.js";
 import { attentions, mean, shown } from "./attention.js";
 import { unfolded } from "./arithmetic.js";
-import { clear, find, make, percent, radios } from "./dom.js";
+import { clear, find, make, percent, radios, type } from "./dom.js";
 import { shorter } from "./numbers.js";
 import { choicesOf } from "./readout.js";
 import { visible } from "./sentence.js";
@@ -127,6 +127,7 @@ function goTo(name) {
   find("tour-start").hidden = Boolean(name);
   if (!name) return;
   find("station-numbers").textContent = "";
+  if (!find("forced").hidden) type(find("input").value);  // a piece that was forced at the station before
   if (name in data.attention) Object.assign(shown, { attention: name, layer: "mean", head: "mean" });
   if (name === "vectors") Object.assign(unfolded, { attention: "encoder", layer: 0, head: 0 });
   openPanel(STATIONS[name].panel);
@@ -155,5 +156,6 @@ export function startTour(showPanel) {
   find("station-without").addEventListener("click", () => {
     switchOff(STATIONS[station].without);
     openPanel("what-if");
+    find("tabs").scrollIntoView();
   });
 }
