@@ -29,7 +29,7 @@ def explained(live: Opened, text: str = TEXT, **options: Any) -> dict[str, Any]:
 
 def wait_for_text(live: Opened, selector: str, text: str) -> None:
     live.page.wait_for_function(
-        "([selector, text]) => document.querySelector(selector).innerText.trim() === text", arg=[selector, text]
+        "([selector, text]) => document.querySelector(selector)?.innerText.trim() === text", arg=[selector, text]
     )
 
 
