@@ -95,7 +95,7 @@ def test_a_step_sees_what_is_written_with_shares_that_add_up_to_one(live: Opened
     found = [float(share.strip("<%")) for share in percents(numbers)[:3]]
     assert found == pytest.approx(means, abs=0.6)
     assert sum(found) == pytest.approx(100, abs=2)
-    assert f"hidden: {len(expected['steps']) - 3}" in numbers
+    assert f"; {len(expected['steps']) - 3} " in numbers
 
 
 def test_the_words_of_cross_attention_are_those_that_the_lines_below_join(live: Opened) -> None:

@@ -34,7 +34,7 @@ const present = () => Object.keys(STATIONS).filter(name => ({
 
 const quoted = piece => `“${visible(piece)}”`;
 
-// The equation of each station with the numbers of this sentence. That of the encoder is traced anew, and so is a promise.
+// The equation of each station with the numbers of this sentence. For the encoder the translator is asked: a promise.
 const EQUATIONS = {
   pieces: () => data.source.map((piece, at) => `${quoted(piece)} ${data.source_ids[at]}`).join(" · "),
 
@@ -63,7 +63,7 @@ const EQUATIONS = {
   decoder() {
     const step = Math.min(3, data.steps.length), heads = data.attention.decoder.flat();
     const shares = heads[0][step - 1].map((_, key) => `${quoted(data.target[key])} ${percent(mean(heads.map(head => head[step - 1][key])))}`);
-    return text("tour step sees", { step, seen: shares.join(" + "), hidden: data.steps.length - step });
+    return text("tour step sees", { step, seen: shares.join(" · "), hidden: data.steps.length - step });
   },
 
   cross: () => wordLinks().map(([target, source]) => `“${target}” ← “${source}”`).join(" · "),

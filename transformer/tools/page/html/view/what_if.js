@@ -156,7 +156,7 @@ function drawOffers(names) {
   find("where-head").hidden = !offers.heads;
 }
 
-// One change alone.
+// Leaves out this part alone.
 export function switchOff(name, head = null) {
   change = nothingOff();
   if (head) change.heads = [head];
